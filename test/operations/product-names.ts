@@ -116,14 +116,14 @@ function recordedRequests(): RequestMetrics {
   const server = '127.0.0.1:9';
   const errorType = 'timeout';
   requests.activeRequests('mcp');
-  requests.http({ listener: 'mcp', method: 'POST', status: 500, seconds: 1 });
+  requests.http.record({ listener: 'mcp', method: 'POST', status: 500, seconds: 1 });
   for (const kind of ['tool', 'prompt'] as const) {
     const method = kind === 'tool' ? 'tools/call' : 'prompts/get';
     const operation = { method, subject: { kind, name: 'x' }, errorType, seconds: 1 };
-    requests.mcpServer({ ...operation, namespace: 'default' });
-    requests.mcpClient({ ...operation, server });
+    requests.mcpServer.record({ ...operation, namespace: 'default' });
+    requests.mcpClient.record({ ...operation, server });
   }
-  requests.rpcClient({ method: 's/M', server, errorType, seconds: 1 });
+  requests.rpcClient.record({ method: 's/M', server, errorType, seconds: 1 });
   const models = { requestModel: 'm', responseModel: 'm', inputTokens: 1, outputTokens: 1 };
   requests.completion({ operation: 'chat', ...models, server, errorType, seconds: 1 });
   return requests;

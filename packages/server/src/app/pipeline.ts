@@ -175,7 +175,7 @@ export function pipelineListener(listener: LoadedListener, options: PipelineList
 /** Responds to what is not a request in the form of the listener, with its CORS headers for an origin that is accepted. */
 function malformedResponse({ mcp, corsHeaders }: ServingOptions, guard: HostOriginGuard): ErrorResponse {
   return (message, { status, origin }) => {
-    const isForeign = guard(undefined, undefined, origin)?.isForeignOrigin ?? false;
+    const isForeign = guard(undefined, { origin })?.isForeignOrigin ?? false;
     const cors = (!isForeign && corsHeaders?.(origin)) || [];
     const error = { code: INVALID_REQUEST, message };
     const { body = '' } = mcp

@@ -60,9 +60,9 @@ async function listenAll({ mgmtListen, sharesPorts, pipeline }: ListenConfig): P
 }
 
 function answer(request: ServerRequest, response: ServerResponse): void {
-  request.resume();
+  request.body.resume();
   // The next request may be for the service itself.
-  response.shouldKeepAlive = false;
+  request.persistent = false;
   const { url } = request;
   const isHealthCheck = url === '/healthz' || url === '/health';
   const { status, body } = isHealthCheck ? ALIVE : errorResponse('UNAVAILABLE', 'the service waits for its database');

@@ -24,9 +24,9 @@ export class Exchange {
   declare readonly namespace?: { readonly name: string } | undefined;
   declare readonly session?: { readonly id: string; readonly protocolVersion: string } | undefined;
 
-  constructor(head: RequestHead, correlation: Correlation = correlationOf(head.headers)) {
+  constructor(head: RequestHead) {
     this.head = head;
-    this.correlation = correlation;
+    this.correlation = correlationOf(head.headers);
   }
 
   /** Values that actions set, and those that the request has by itself; created when they are needed. */

@@ -38,6 +38,14 @@ export interface ResponseError {
   readonly message: string | undefined;
 }
 
+/** End of a response. */
+export interface ResponseEnd {
+  /** Undefined if the client has disconnected before there was one. */
+  readonly status: number | undefined;
+  /** The whole response was passed to the operating system. */
+  readonly isComplete: boolean;
+}
+
 /** Evaluations of a request that no evaluator matches. */
 export const NO_EVALUATIONS: readonly PassedEvaluation[] = [];
 

@@ -24,7 +24,7 @@ async function start(authenticate: Authenticate, options: Partial<HttpServerOpti
       tls: undefined,
       readTimeoutMs: 0,
       maxConnections: undefined,
-      guard: (_address, host) => (host === 'foreign' ? { status: 403, reason: 'Host not allowed' } : undefined),
+      guard: (_address, { host }) => (host === 'foreign' ? { status: 403, reason: 'Host not allowed' } : undefined),
       telemetry: new RequestTelemetry('mcp', 'service::mcp::access', {
         metrics: new RequestMetrics(),
         logger,
@@ -36,17 +36,17 @@ async function start(authenticate: Authenticate, options: Partial<HttpServerOpti
     },
     ({ request, response, principal }, rejection) => {
       served.push(request.url);
-      const wasComplete = request.complete;
+      const wasComplete = request.body.complete;
       let bytes = 0;
       const respond = (status: number, headers: readonly string[], body: string) => {
         response.writeHead(status, [...headers, 'Content-Length', String(body.length)]);
         response.end(body);
       };
       if (rejection) return respond(rejection.status, rejection.headers ?? [], rejection.reason);
-      request.on('data', (chunk: Buffer) => {
+      request.body.on('data', (chunk: Buffer) => {
         bytes += chunk.length;
       });
-      request.on('end', () => respond(200, [], `${principal.key} ${wasComplete} ${bytes}`));
+      request.body.on('end', () => respond(200, [], `${principal.key} ${wasComplete} ${bytes}`));
     },
   );
   server.on('connection', (socket: Socket) => sockets.push(socket));

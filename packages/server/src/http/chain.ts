@@ -69,9 +69,11 @@ function run<E extends HttpExchange, Result extends AnyOutcome>(
       countFailure(step, exchange, startedAt);
       throw error;
     }
-    if (outcome instanceof Promise) return runAfter(outcome, step, exchange, startedAt);
-    startedAt = settle(step, exchange, outcome, startedAt);
+    if (outcome instanceof Promise) return runAfter(outcome, exchange, { step, startedAt });
+    const now = performance.now();
+    settle(step, exchange, outcome).totalMs += now - startedAt;
     if (outcome !== undefined) return outcome;
+    startedAt = now;
   }
   return undefined;
 }
@@ -79,9 +81,8 @@ function run<E extends HttpExchange, Result extends AnyOutcome>(
 /** Waits for the outcome of a step, then runs those after it unless it responded. */
 async function runAfter<E extends HttpExchange, Result extends AnyOutcome>(
   pending: Promise<Result | undefined>,
-  step: Step<E, Result>,
   exchange: E,
-  startedAt: number,
+  { step, startedAt }: { readonly step: Step<E, Result>; readonly startedAt: number },
 ): Promise<Result | undefined> {
   let outcome: Result | undefined;
   try {
@@ -90,7 +91,7 @@ async function runAfter<E extends HttpExchange, Result extends AnyOutcome>(
     countFailure(step, exchange, startedAt);
     throw error;
   }
-  settle(step, exchange, outcome, startedAt);
+  settle(step, exchange, outcome).totalMs += performance.now() - startedAt;
   return outcome ?? run(step.next, exchange);
 }
 
@@ -104,24 +105,21 @@ function countFailure<E extends HttpExchange>(step: Step<E, AnyOutcome>, exchang
   counters.totalMs += performance.now() - startedAt;
 }
 
-/** Counts a step and its duration, and records which filter responded. Returns the time. */
+/** Counts a step, and records which filter responded. Returns its counters. */
 function settle<E extends HttpExchange>(
   step: Step<E, AnyOutcome>,
   exchange: E,
   outcome: AnyOutcome | undefined,
-  startedAt: number,
-): number {
+): FilterCounters {
   const counters = countersOf(step, exchange);
-  const now = performance.now();
-  counters.totalMs += now - startedAt;
   if (outcome === undefined) {
     counters.continued++;
-    return now;
+    return counters;
   }
   if (isRejection(outcome)) counters.rejected++;
   else counters.answered++;
   exchange.facts.filter = step.name;
-  return now;
+  return counters;
 }
 
 /** Returns whether the outcome rejects the request: a JSON-RPC error, or an HTTP response of status 400 or above. */

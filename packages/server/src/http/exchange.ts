@@ -1,6 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
-import type { Correlation } from '../exchange/correlation.ts';
 import { Exchange } from '../exchange/exchange.ts';
 import type { RequestHead } from '../exchange/head.ts';
 import type { ResponseHeaders } from './client/client.ts';
@@ -38,9 +37,8 @@ export class HttpExchange extends Exchange {
   /** Starts recording the exchange. Set by `service_intercept`. */
   recording: (() => ExchangeObserver | undefined) | undefined = undefined;
 
-  /** `correlation` defaults to the ids in `head`. */
-  constructor(head: RequestHead, request: ServerRequest, response: ResponseLike, correlation?: Correlation) {
-    super(head, correlation);
+  constructor(head: RequestHead, request: ServerRequest, response: ResponseLike) {
+    super(head);
     const { target } = head;
     const query = target.indexOf('?');
     this.request = request;
@@ -81,13 +79,8 @@ export interface ResponseLike {
   readonly destroyed: boolean;
   readonly headersSent: boolean;
   readonly writableEnded: boolean;
-  /** False for a proxied response: no `Date` header is added. */
-  sendDate?: boolean;
-  /** False if the connection closes after the response. */
-  shouldKeepAlive?: boolean;
-  /** Reason phrase of a proxied response. */
-  statusMessage?: string;
-  writeHead(status: number, headers: string[]): unknown;
+  /** `reason`: phrase of a proxied response, to which no `Date` header is added. */
+  writeHead(status: number, headers: string[], reason?: string): unknown;
   /** `callback` is called when the chunk is written, or with the error. */
   write(chunk: string | Buffer, callback?: (error?: Error | null) => void): boolean;
   end(chunk?: string | Buffer): unknown;

@@ -92,8 +92,36 @@ export function copyOf(buffer: Buffer, start: number, end: number): Buffer {
   return copy;
 }
 
+/** Length of a body in bytes, or what its end is marked by; `interim` for a head that another one of the same message follows. */
+export type Framing = number | 'chunked' | 'until-close' | 'interim';
+
+/** Messages of one kind. */
+export interface MessageFormat<Head> {
+  /** What errors name. */
+  readonly kind: 'request' | 'response';
+  /**
+   * Where an empty line before a head is skipped, at most one per message: at the start of any message, or only between two of
+   * them.
+   */
+  readonly emptyLine: 'before' | 'between';
+  /** Parses a head, decoded as latin1, from the first line to the empty line. */
+  parseHead(text: string): Head;
+  /** Returns the framing of the body. `isLate`: an empty line was skipped before the head. */
+  framing(head: Head, isLate: boolean): Framing;
+  /** Rejects an incomplete head that cannot become a valid one. */
+  checkStart(text: string): void;
+}
+
+/** Receives parsed messages. */
+export interface MessageSink<Head> {
+  /** Head of a message; interim ones are skipped. */
+  onHead(head: Head): void;
+  /** Part of the body: bytes `start` to `end` of the buffer passed to `execute`, valid during the call only. */
+  onBody(buffer: Buffer, start: number, end: number): void;
+}
+
 /** Part of the message that the next byte belongs to. */
-export type State = 'head' | 'fixed' | 'until-close' | 'size' | 'chunk' | 'chunk-cr' | 'chunk-lf' | 'trailers' | 'done';
+type State = 'head' | 'fixed' | 'until-close' | 'size' | 'chunk' | 'chunk-cr' | 'chunk-lf' | 'trailers' | 'done';
 
 /** Limit of a head in bytes by default, and of the trailers, which are discarded. */
 export const MAX_HEAD_BYTES = 16 * 1024;
@@ -120,9 +148,11 @@ const SIZE_LINE =
  * is parsed byte by byte; heads are parsed when they are complete, and bodies are passed on in place. Where RFC 9112 leaves
  * a choice, whatever two parsers could interpret differently is rejected with a {@link MalformedMessage}.
  */
-export abstract class MessageParser<Head> {
+export class MessageParser<Head> {
   /** Set in a callback to make `execute` return. */
   halted = false;
+  readonly #format: MessageFormat<Head>;
+  readonly #sink: MessageSink<Head>;
   readonly #maxHeadBytes: number;
   #state: State = 'head';
   /** Remaining bytes of the fixed-length body or the chunk. */
@@ -141,23 +171,14 @@ export abstract class MessageParser<Head> {
   #lastHead: Head | undefined = undefined;
   /** Number of bytes of an empty line before the head that were skipped. */
   #skippedBytes = 0;
+  #allowsEmptyLine: boolean;
 
-  constructor(maxHeadBytes: number = MAX_HEAD_BYTES) {
+  constructor(format: MessageFormat<Head>, sink: MessageSink<Head>, maxHeadBytes: number = MAX_HEAD_BYTES) {
+    this.#format = format;
+    this.#sink = sink;
     this.#maxHeadBytes = maxHeadBytes;
+    this.#allowsEmptyLine = format.emptyLine === 'before';
   }
-
-  /** What errors name. */
-  protected abstract readonly kind: 'request' | 'response';
-  /** Whether an empty line before the head is skipped: at most one per message. */
-  protected abstract readonly allowsEmptyLine: boolean;
-  /** Parses a head, decoded as latin1, from the first line to the empty line. */
-  protected abstract parseHead(text: string): Head;
-  /** Passes a head on. Returns the state after it; for `fixed`, calls {@link expectBytes}. */
-  protected abstract begin(head: Head): State;
-  /** Receives bytes `start` to `end` of the body. */
-  protected abstract onBody(buffer: Buffer, start: number, end: number): void;
-  /** Rejects an incomplete head that cannot become a valid one. */
-  protected abstract checkStart(text: string): void;
 
   /** True when the message is complete. */
   get done(): boolean {
@@ -174,15 +195,11 @@ export abstract class MessageParser<Head> {
     return this.#state !== 'head' && this.#state !== 'done';
   }
 
-  /** True if an empty line was skipped before the head. */
-  protected get followsEmptyLine(): boolean {
-    return this.#skippedBytes > 0;
-  }
-
   /** Prepares for the next message. */
   reset(): void {
     this.#state = 'head';
     this.#skippedBytes = 0;
+    this.#allowsEmptyLine = true;
   }
 
   /**
@@ -218,7 +235,7 @@ export abstract class MessageParser<Head> {
           at = this.#chunk(buffer, at, Math.min(end, at + this.#remaining));
           break;
         case 'until-close':
-          this.onBody(buffer, at, end);
+          this.#sink.onBody(buffer, at, end);
           at = end;
           break;
         case 'chunk-cr':
@@ -240,12 +257,6 @@ export abstract class MessageParser<Head> {
     return this.done;
   }
 
-  /** The body has a fixed length. */
-  protected expectBytes(length: number): State {
-    this.#remaining = length;
-    return length === 0 ? 'done' : 'fixed';
-  }
-
   #head(buffer: Buffer, start: number, end: number): number {
     if (this.#partial === '' && this.#skipsByte(buffer[start])) return start + 1;
     const length = this.#lastLength;
@@ -255,15 +266,25 @@ export abstract class MessageParser<Head> {
     // Equal bytes end with the first empty line, like the last head.
     const isLast = buffer.compare(this.#lastBytes, 0, length, start, start + length) === 0;
     if (!isLast) return this.#block(buffer, start, end);
-    this.#state = this.begin(this.#lastHead);
+    this.#begin(this.#lastHead);
     return start + length;
+  }
+
+  #begin(head: Head): void {
+    const framing = this.#format.framing(head, this.#skippedBytes > 0);
+    this.#allowsEmptyLine = false;
+    if (framing === 'interim') return;
+    if (typeof framing === 'number') this.#remaining = framing;
+    this.#state =
+      framing === 0 ? 'done' : framing === 'chunked' ? 'size' : framing === 'until-close' ? framing : 'fixed';
+    this.#sink.onHead(head);
   }
 
   /** Skips an empty line, which may arrive in two pieces. */
   #skipsByte(byte: number | undefined): boolean {
     if (this.#skippedBytes === 1) {
       if (byte !== LF) throw new MalformedMessage('CR without LF');
-    } else if (byte !== CR || this.#skippedBytes > 0 || !this.allowsEmptyLine) {
+    } else if (byte !== CR || this.#skippedBytes > 0 || !this.#allowsEmptyLine) {
       return false;
     }
     this.#skippedBytes++;
@@ -281,7 +302,7 @@ export abstract class MessageParser<Head> {
       } else {
         if (lastByte !== CR) throw new MalformedMessage('LF without CR');
         if (lineBytes === 1) {
-          const text = this.#upTo(buffer, start, at + 1, this.#maxHeadBytes);
+          const text = this.#upTo(buffer, start, at + 1);
           this.#partial = '';
           this.#lineBytes = 0;
           this.#lastByte = 0;
@@ -294,8 +315,8 @@ export abstract class MessageParser<Head> {
     }
     this.#lineBytes = lineBytes;
     this.#lastByte = lastByte;
-    this.#partial = this.#upTo(buffer, start, end, this.#maxHeadBytes);
-    if (this.#state === 'head') this.checkStart(this.#partial);
+    this.#partial = this.#upTo(buffer, start, end);
+    if (this.#state === 'head') this.#format.checkStart(this.#partial);
     return end;
   }
 
@@ -306,11 +327,11 @@ export abstract class MessageParser<Head> {
       this.#state = 'done';
       return;
     }
-    const head = this.parseHead(text);
+    const head = this.#format.parseHead(text);
     const isKept = text.length <= MAX_KEPT_HEAD_BYTES;
     if (isKept) this.#keepBytes(text);
     this.#lastHead = isKept ? head : undefined;
-    this.#state = this.begin(head);
+    this.#begin(head);
   }
 
   #keepBytes(text: string): void {
@@ -327,7 +348,7 @@ export abstract class MessageParser<Head> {
     while (at < end && buffer[at] !== LF) at++;
     const complete = at < end;
     if (complete) at++;
-    const line = this.#upTo(buffer, start, at, MAX_SIZE_LINE_BYTES);
+    const line = this.#upTo(buffer, start, at);
     this.#partial = complete ? '' : line;
     if (!complete) return at;
     const size = SIZE_LINE.exec(line)?.[1];
@@ -359,7 +380,7 @@ export abstract class MessageParser<Head> {
   #body(buffer: Buffer, start: number, end: number): number {
     this.#remaining -= end - start;
     if (this.#remaining === 0) this.#state = 'done';
-    this.onBody(buffer, start, end);
+    this.#sink.onBody(buffer, start, end);
     return end;
   }
 
@@ -386,7 +407,7 @@ export abstract class MessageParser<Head> {
   #passPart(buffer: Buffer): void {
     const end = this.#partEnd;
     this.#partEnd = 0;
-    this.onBody(buffer, this.#partStart, end);
+    this.#sink.onBody(buffer, this.#partStart, end);
   }
 
   /** What was received of a head, or of a line, before the latest bytes. */
@@ -394,11 +415,13 @@ export abstract class MessageParser<Head> {
     return this.#partial;
   }
 
-  #upTo(buffer: Buffer, start: number, end: number, limit: number): string {
+  /** What was received of the current head, trailers or line. */
+  #upTo(buffer: Buffer, start: number, end: number): string {
+    const limit = this.#state === 'size' ? MAX_SIZE_LINE_BYTES : this.#maxHeadBytes;
     if (this.#partial.length + end - start > limit) {
       const part = this.#state === 'head' ? 'headers' : this.#state === 'size' ? 'chunk-size line' : this.#state;
       throw new MalformedMessage(
-        `${this.kind} ${part} too large: the limit is ${limit} bytes, which is fixed`,
+        `${this.#format.kind} ${part} too large: the limit is ${limit} bytes, which is fixed`,
         'too-large',
       );
     }

@@ -26,7 +26,7 @@ type Received = {
 async function start(kind: 'replicas' | 'clients') {
   const received: Received[] = [];
   const serve: ServeRequest<HttpExchange> = ({ request, response, principal }, rejection) => {
-    const { headers, rawHeaders } = request;
+    const { headers, rawHeaders } = request.head;
     received.push({ principal, rejection: rejection?.status, headers, raw: rawHeaders.join('\n') });
     response.writeHead(rejection?.status ?? 204, []);
     response.end();

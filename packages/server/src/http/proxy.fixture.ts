@@ -22,7 +22,7 @@ export async function startProxy(upstream: string, options: TransportOptions = {
     const plan = {
       transport,
       path: request.url,
-      headers: upstreamRequestHeaders(request.rawHeaders),
+      headers: upstreamRequestHeaders(request.head.rawHeaders),
       body: undefined,
       responseHeaders: [],
       failureResponse: () => httpProblem(502, 'upstream unreachable'),

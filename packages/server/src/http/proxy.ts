@@ -131,9 +131,9 @@ export class ProxiedExchange implements ResponseHandler {
   #streamedBody(): StreamedBody | undefined {
     const request = this.#request;
     const { observer } = this.#plan;
-    if (observer) request.once('end', () => this.#onRequestEnd()).once('close', () => this.#onRequestEnd());
+    if (observer) request.body.on('end', () => this.#onRequestEnd()).on('close', () => this.#onRequestEnd());
     this.#body = incomingBody(request, observer && ((chunk) => observer.requestChunk(chunk)));
-    if (!this.#body) request.resume();
+    if (!this.#body) request.body.resume();
     return this.#body;
   }
 
@@ -145,18 +145,14 @@ export class ProxiedExchange implements ResponseHandler {
   }
 
   onHead(status: number, headers: ResponseHeaders, raw: RawHeaders, reason: string): void {
-    // The upstream's Date header is forwarded as it is, or none.
-    this.#response.sendDate = false;
     const { responseHeaders, editResponse } = this.#plan;
     const excluded = responseHeaders.length === 0 ? undefined : CORS_HEADERS;
     try {
-      this.#response.statusMessage = reason;
       const received = clientResponseHeaders(status, raw, excluded);
       const sent = editResponse === undefined ? received : editResponse(status, received);
-      this.#response.writeHead(status, [...sent, ...responseHeaders]);
+      this.#response.writeHead(status, [...sent, ...responseHeaders], reason);
     } catch (error) {
       // An invalid head fails this exchange only.
-      this.#response.statusMessage = '';
       this.#call?.abort();
       return this.onError(
         new UpstreamError('invalid', this.#plan.transport.address, 'sent a response head that cannot be forwarded', {

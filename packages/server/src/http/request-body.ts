@@ -2,18 +2,17 @@ import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { type BodyBudget, type BodyReservation, SMALL_BODY_BYTES } from './body-budget.ts';
 import type { ResponseLike } from './exchange.ts';
 import type { ServerRequest } from './server/request.ts';
+import type { RequestBody } from './server/request-body.ts';
 import type { RequestHead } from './server/request-parser.ts';
 import type { QuotaOwner } from './shares.ts';
 
-/** Receives a body; exactly one of its methods is called. */
+/** Receives a body; one of its methods is called, unless the client disconnects or sends invalid HTTP. */
 export interface BodyHandler {
   onBody(body: ChunkBuffer): void;
   /** The body exceeds the limit; called as soon as that is known. */
   onTooLarge(): void;
   /** There is no memory for the body, or others need it more. */
   onNoMemory(): void;
-  /** The client disconnected, or sent invalid HTTP. */
-  onError(error: Error): void;
 }
 
 /** Memory for the bodies of requests. */
@@ -27,17 +26,17 @@ export interface BodyMemory {
 
 /** Reads a request body of at most `limit` bytes; drains the rest of one that is refused. */
 export function collectBody(request: ServerRequest, limit: number, memory: BodyMemory, handler: BodyHandler): void {
+  const incoming = request.body;
   let body = new ChunkBuffer();
   let reservation: BodyReservation | undefined;
   let turnEnd = TURN_BYTES;
   const refuse = (reason: 'onTooLarge' | 'onNoMemory'): void => {
-    request.removeAllListeners('data').removeAllListeners('end');
+    incoming.off('data', onData).off('end', onEnd);
     body = new ChunkBuffer();
     drainRequestBody(request);
     handler[reason]();
   };
-  if (request.head.contentLength > limit) return refuse('onTooLarge');
-  request.on('data', (chunk: Buffer) => {
+  const onData = (chunk: Buffer): void => {
     if (body.length + chunk.length > limit) return refuse('onTooLarge');
     body.push(chunk);
     if (body.length <= SMALL_BODY_BYTES) return;
@@ -48,13 +47,14 @@ export function collectBody(request: ServerRequest, limit: number, memory: BodyM
     if (!reservation.grow(body.capacity)) return refuse('onNoMemory');
     if (body.length < turnEnd) return;
     turnEnd = body.length + TURN_BYTES;
-    readInNextTurn(request);
-  });
-  request.on('end', () => {
+    readInNextTurn(incoming);
+  };
+  const onEnd = (): void => {
     reservation?.complete();
     handler.onBody(body);
-  });
-  request.on('error', (error) => handler.onError(error));
+  };
+  if (request.head.contentLength > limit) return refuse('onTooLarge');
+  incoming.on('data', onData).on('end', onEnd);
 }
 
 /** Bytes of a large body that are read in one turn of the event loop. */
@@ -64,9 +64,9 @@ const TURN_BYTES = 128 * 1024;
  * Reads the rest of a large body from the next turn of the event loop on. Node.js would read up to 2 MiB of each connection in
  * one turn: many uploads at once would delay all other requests.
  */
-function readInNextTurn(request: ServerRequest): void {
-  request.pause();
-  setImmediate(() => request.resume());
+function readInNextTurn(body: RequestBody): void {
+  body.pause();
+  setImmediate(() => body.resume());
 }
 
 /** Returns whether the head of a request announces a body that is not empty, as far as it says (RFC 9112 6.3). */
@@ -81,23 +81,23 @@ const LINGER_MS = 2_000;
  * Drains the body of a request whose response precedes its end, so that the client can send it before it reads the response.
  * Closes the connection of a client that takes too long.
  */
-export function drainRequestBody(request: ServerRequest): void {
-  request.resume();
-  if (request.complete || !hasBody(request.head)) return;
-  request.on('data', () => readInNextTurn(request));
-  const timeout = setTimeout(() => request.destroy(), LINGER_MS);
-  request.once('close', () => clearTimeout(timeout));
+export function drainRequestBody({ body, head, socket }: ServerRequest): void {
+  body.resume();
+  if (body.complete || !hasBody(head)) return;
+  body.on('data', () => readInNextTurn(body));
+  const timeout = setTimeout(() => socket.destroy(), LINGER_MS);
+  body.on('close', () => clearTimeout(timeout));
 }
 
 /**
  * Calls `onTimeout` when the body of a request is incomplete after `timeoutMs`. Unlike the timeout of the server, it is not for
  * requests with proxied bodies, which may take any time.
  */
-export function setBodyTimeout(request: ServerRequest, timeoutMs: number, onTimeout: () => void): void {
-  if (!hasBody(request.head)) return;
+export function setBodyTimeout({ body, head }: ServerRequest, timeoutMs: number, onTimeout: () => void): void {
+  if (!hasBody(head)) return;
   const timer = setTimeout(() => {
     // The body may be complete although it has not been read.
-    if (!request.complete) onTimeout();
+    if (!body.complete) onTimeout();
   }, timeoutMs);
-  request.once('close', () => clearTimeout(timer));
+  body.on('close', () => clearTimeout(timer));
 }

@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import { detach } from '@sluice/protocol/text';
 import { LOOPBACK_ADDRESS } from './address.ts';
 import {
@@ -22,8 +23,7 @@ interface GuardOptions extends HostRuleOptions {
  */
 export type HostOriginGuard = (
   localAddress: string | undefined,
-  host: string | undefined,
-  origin: string | undefined,
+  headers: Pick<IncomingHttpHeaders, 'host' | 'origin'>,
   isProbe?: boolean,
 ) => Rejection | undefined;
 
@@ -46,7 +46,7 @@ export function createHostOriginGuard({ corsOrigin, ...hosts }: GuardOptions): H
     [corsOrigin, publicOrigin].includes(origin.toLowerCase()) ||
     isLoopback(splitOrigin(origin)?.host ?? '');
 
-  return (localAddress, host, origin, isProbe = false) => {
+  return (localAddress, { host, origin }, isProbe = false) => {
     const local = localAddress !== undefined && LOOPBACK_ADDRESS.test(localAddress);
     const refuse = (rejection: Rejection): Rejection => ({
       ...rejection,

@@ -2,7 +2,6 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { RequestHead } from '../exchange/head.ts';
 import type { Authenticate, Rejected, Requirement } from '../identity/authenticator.ts';
 import type { Principal } from '../identity/principal.ts';
-import { CLIENT_CLOSED_REQUEST } from '../telemetry/metrics/request-metrics.ts';
 import type { RequestTelemetry } from '../telemetry/request-telemetry.ts';
 import { formatAddress, type ListenAddress } from './address.ts';
 import type { HttpExchange } from './exchange.ts';
@@ -88,15 +87,12 @@ export function createHttpServer<E extends HttpExchange>(
     } as const;
     const exchange = createExchange(head, request, response);
     telemetry.begin(exchange);
-    response.on('close', () => {
-      const status = response.headersSent ? response.statusCode : CLIENT_CLOSED_REQUEST;
-      telemetry.end(exchange, status, response.writableFinished);
-    });
+    response.on('close', (end) => telemetry.end(exchange, end));
     const restricted = restrict?.(method, target, headers);
     if (ambiguity !== undefined) {
       // What follows on the connection cannot be interpreted.
-      response.shouldKeepAlive = false;
-      request.resume();
+      request.persistent = false;
+      request.body.resume();
       return serve(exchange, restricted ?? unchecked(exchange, { status: 400, reason: ambiguity }));
     }
     const isExcessive = excess.size > 0 && excess.has(socket);
@@ -105,8 +101,8 @@ export function createHttpServer<E extends HttpExchange>(
     const rejection =
       isExcessive && !isProbe
         ? unchecked(exchange, TOO_MANY_CONNECTIONS)
-        : (guard(socket.localAddress, headers.host, headers.origin, isProbe) ?? restricted);
-    if (isExcessive) response.shouldKeepAlive = false;
+        : (guard(socket.localAddress, headers, isProbe) ?? restricted);
+    if (isExcessive) request.persistent = false;
     if (rejection) return reject(exchange, rejection);
     const requirement = requires?.(exchange.head) ?? 'optional';
     if (requirement === 'open') return serve(exchange, undefined);
@@ -126,7 +122,7 @@ export function createHttpServer<E extends HttpExchange>(
   /** A rejection that precedes the check of the origin. */
   const unchecked = ({ request }: E, rejection: Rejection): Rejection => {
     const { socket, headers } = request;
-    const isForeignOrigin = guard(socket.localAddress, headers.host, headers.origin)?.isForeignOrigin ?? false;
+    const isForeignOrigin = guard(socket.localAddress, headers)?.isForeignOrigin ?? false;
     return { ...rejection, isForeignOrigin };
   };
   const reject = (exchange: E, rejection: Rejection): void => {

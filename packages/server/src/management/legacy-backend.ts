@@ -84,7 +84,7 @@ export class LegacyBackendProxy {
     const plan = {
       transport,
       path: `${this.#basePath}${url}`,
-      headers: [...upstreamRequestHeaders(request.rawHeaders, FORWARDING), ...forwarding(request)],
+      headers: [...upstreamRequestHeaders(request.head.rawHeaders, FORWARDING), ...forwarding(request)],
       responseHeaders: ownHeaders,
       failureResponse: () => plainError('BAD_GATEWAY', 'legacy backend unreachable; check SERVICE_CLASSIC_URL'),
       onFailure: this.#onFailure,

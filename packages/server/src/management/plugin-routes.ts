@@ -95,7 +95,7 @@ export function servePluginService(
   const plan = {
     transport: plugins.transport(target),
     path: `${target.pathname.replace(/\/$/, '')}${rest || '/'}${url.slice(path.length)}`,
-    headers: upstreamRequestHeaders(filterHeaders(request.rawHeaders, (name) => SENT_HEADERS.has(name))),
+    headers: upstreamRequestHeaders(filterHeaders(request.head.rawHeaders, (name) => SENT_HEADERS.has(name))),
     responseHeaders: ownHeaders,
     editResponse: secureHeaders,
     failureResponse: () => plainError('BAD_GATEWAY', `service ${service} of plugin ${plugin} did not respond`),

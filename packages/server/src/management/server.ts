@@ -192,8 +192,8 @@ export class Management {
     if (method !== 'OPTIONS' && MCP_PATH.test(path)) return this.#serveMcp(exchange);
     setBodyTimeout(request, this.#bodyTimeoutMs, () => {
       // A started response cannot be replaced.
-      if (response.headersSent) return void request.destroy();
-      response.shouldKeepAlive = false;
+      if (response.headersSent) return void socket.destroy();
+      request.persistent = false;
       send({ ...errorResponse('BAD_REQUEST', 'malformed request: Request Timeout'), status: 408 });
     });
     if (!isDecodable(path)) {
@@ -201,7 +201,7 @@ export class Management {
       return send(errorResponse('BAD_REQUEST', 'invalid path: expected percent-encoded UTF-8'));
     }
     if (!METHODS_WITH_BODY.has(method) || !hasBody(request.head)) {
-      request.resume();
+      request.body.resume();
       return method === 'OPTIONS' ? send(PREFLIGHT) : this.#handle(request, principal, path, EMPTY, send);
     }
     const memory = {
@@ -217,8 +217,6 @@ export class Management {
         send(errorResponse('PAYLOAD_TOO_LARGE', message));
       },
       onNoMemory: () => send(retryLater(errorResponse('UNAVAILABLE', NO_MEMORY))),
-      // The client disconnected before its request was complete, or the body is malformed.
-      onError: () => undefined,
     });
   }
 

@@ -234,7 +234,7 @@ function startBatch(exchange: McpExchange, { messages, hasRequests }: Batch, par
     const part = result.addMember(member);
     member.response = part;
     telemetry.begin(member);
-    part.once('close', () => telemetry.end(member, part.status, part.writableEnded));
+    part.once('close', () => telemetry.end(member, { status: part.status, isComplete: part.writableEnded }));
     serve(member);
   };
   const start = (first: number): void => {

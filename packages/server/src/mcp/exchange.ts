@@ -46,7 +46,7 @@ export class McpExchange extends HttpExchange {
   /** Creates the exchange of one message of the batch that this request is, as if it had been sent on its own. */
   member(text: string): McpExchange {
     const head = { ...this.head, inBatch: true, startedAt: performance.now() };
-    const member = new McpExchange(head, this.request, this.response, this.correlation);
+    const member = new McpExchange(head, this.request, this.response);
     member.principal = this.principal;
     member.path = this.path;
     member.query = '';

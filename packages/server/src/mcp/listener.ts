@@ -106,7 +106,7 @@ export function requestHandler(serving: ServingOptions): ServeRequest<McpExchang
     if (!mcp) return serve(serving, exchange);
     const { request, path } = exchange;
     if (!hasBody(request.head)) {
-      request.resume();
+      request.body.resume();
       // With Content-Length: 0 the body is known to be empty; most requests without a body have no such header.
       if (request.head.contentLength === 0) exchange.body = EMPTY;
       return serve(serving, exchange);
@@ -122,7 +122,7 @@ export function requestHandler(serving: ServingOptions): ServeRequest<McpExchang
 function receive(serving: ServingOptions, exchange: McpExchange, mcp: McpServing): void {
   const { request, response, path } = exchange;
   // A small body that has arrived with its head, as nearly all have.
-  const whole = request.takeBody(Math.min(mcp.maxRequestBytes, SMALL_BODY_BYTES));
+  const whole = request.body.take(Math.min(mcp.maxRequestBytes, SMALL_BODY_BYTES));
   if (whole) {
     exchange.body = whole;
     return serve(serving, exchange);
@@ -143,7 +143,6 @@ function receive(serving: ServingOptions, exchange: McpExchange, mcp: McpServing
       reject(serving, exchange, { status: 503, reason: NO_MEMORY, headers }, SERVER_ERROR);
     },
     // The client disconnected before its request was complete.
-    onError: () => response.destroy(),
   });
 }
 

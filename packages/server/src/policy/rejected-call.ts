@@ -48,22 +48,21 @@ export function recordRejection(
 function targetOf({ discovered, members }: Entry, { services, forwards }: Snapshot): ToolTarget {
   const uri = typeof members.uri === 'string' ? members.uri : '';
   if (discovered)
-    return { transport: 'mcp', serviceAddress: originOf(forwards.get(discovered.forward)?.address ?? '') };
+    return { transport: 'mcp', service: { address: originOf(forwards.get(discovered.forward)?.address ?? '') } };
   if (isCodeUri(uri)) {
     const code = parseCodeUri(uri);
     const service = code && findCodeService(services, code.engine, code.language);
     return {
       transport: 'code',
       toolName: code && codeToolName(code.engine, code.language),
-      serviceId: service?.name,
-      serviceAddress: service && serviceAddress(service),
+      service: service && { id: service.name, address: serviceAddress(service) },
     };
   }
   const toolType = String(members.toolType);
   const service = toolType === FORWARD_TYPE ? undefined : findToolService(services, toolType);
-  if (service) return { transport: 'grpc', serviceId: service.name, serviceAddress: serviceAddress(service) };
+  if (service) return { transport: 'grpc', service: { id: service.name, address: serviceAddress(service) } };
   const isMcp = toolType === FORWARD_TYPE || /^https?:/.test(uri);
-  return { transport: isMcp ? 'mcp' : 'grpc', serviceAddress: isMcp ? originOf(uri) : '' };
+  return isMcp ? { transport: 'mcp', service: { address: originOf(uri) } } : { transport: 'grpc' };
 }
 
 function originOf(address: string): string {

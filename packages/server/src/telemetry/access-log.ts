@@ -1,9 +1,11 @@
 import { INVALID_PARAMS, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
 import { truncateCharacters } from '@sluice/protocol/text';
 import type { Exchange } from '../exchange/exchange.ts';
-import { lastEventOf } from './call-observer.ts';
+import type { ResponseEnd } from '../exchange/facts.ts';
+import { CallObserver } from './call-observer.ts';
 import type { LineLogger } from './log.ts';
 import { roundMs } from './metrics/instruments.ts';
+import { CLIENT_CLOSED_REQUEST } from './metrics/request-metrics.ts';
 import { boundedName, loggableMethod, loggablePath } from './redaction.ts';
 import { decisionOf, spanOf } from './request-spans.ts';
 import { outcomeOf } from './tool-calls/event.ts';
@@ -33,24 +35,24 @@ export class AccessLog {
     this.#probes = probes;
   }
 
-  /** `isComplete` is false if the client disconnected before the end of the response. */
-  write(exchange: Exchange, status: number, durationMs: number, isComplete: boolean): void {
+  write(exchange: Exchange, { status = CLIENT_CLOSED_REQUEST, isComplete }: ResponseEnd, durationMs: number): void {
     if (!this.#enabled) return;
     const { head, principal, correlation, message, facts } = exchange;
     const { subject, error, rejection, outcome } = facts;
     const decision = decisionOf(facts);
-    const toolCall = lastEventOf(facts);
+    const toolCall = CallObserver.lastEventOf(facts);
     const path = loggablePath(head.target);
     const level = status < 400 && this.#probes.has(path) ? 'debug' : 'info';
     const tool = subject?.kind === 'tool' ? subject.name : undefined;
     // The name in events is another one for code execution.
     const eventTool = toolCall && boundedName(toolCall.identity.toolName);
+    const service = toolCall?.identity.service;
     const details = toolCall?.details;
     const ended = details && details.type !== 'STARTED' ? outcomeOf(details) : undefined;
     const metadata = this.#withMetadata ? metadataOf(exchange) : undefined;
     const durationOfCall = details && 'durationMs' in details ? roundMs(details.durationMs) : undefined;
     const mcpMethod = message && 'method' in message ? loggableMethod(message.method) : undefined;
-    this.#log.write(level, 'request', (line) => {
+    this.#log.write(level, (line) => {
       line.text('method', head.method);
       line.text('path', path);
       line.value('status', status);
@@ -79,9 +81,9 @@ export class AccessLog {
       line.text('event_tool', eventTool === tool ? undefined : eventTool);
       line.plain('transport', toolCall?.identity.transport);
       line.text('tool_type', toolCall?.identity.toolType);
-      line.text('service', toolCall?.identity.serviceId);
-      line.text('service_address', toolCall?.identity.serviceAddress);
-      line.text('service_request_id', toolCall?.identity.serviceRequestId);
+      line.text('service', service?.id);
+      line.text('service_address', service && (service.address ?? ''));
+      line.text('service_request_id', service?.requestId);
       line.text('completion_id', toolCall?.completionId);
       line.plain('outcome', ended ?? (mcpMethod !== undefined && outcome !== 'completed' ? outcome : undefined));
       line.value('is_error', details?.type === 'COMPLETED' ? details.isError : undefined);

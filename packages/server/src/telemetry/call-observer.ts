@@ -1,5 +1,5 @@
 import type { Attributes } from '@opentelemetry/api';
-import type { ToolCallErrorCategory, ToolCallOutcome } from '@sluice/contract';
+import type { ToolCallErrorCategory } from '@sluice/contract';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { truncateCharacters } from '@sluice/protocol/text';
 import { z } from 'zod';
@@ -14,7 +14,9 @@ import {
   type EventContent,
   type EventDetails,
   isErrorResult,
+  type LastEventDetails,
   NO_CONTENT,
+  outcomeOf,
   outcomeOfFailure,
   type RequestSummary,
   TOOL_ERROR,
@@ -103,9 +105,9 @@ export class CallObserver implements ObservedCall {
     if (facts && tool) facts.call = this;
   }
 
-  /** Last event of the call; undefined until it has ended, or a task continues it. */
-  get lastEvent(): ToolCallRecord | undefined {
-    return this.#last;
+  /** Last event of the tool call of a request; undefined until that has ended, or a task continues it. */
+  static lastEventOf({ call }: Pick<ExchangeFacts, 'call'>): ToolCallRecord | undefined {
+    return call instanceof CallObserver ? call.#last : undefined;
   }
 
   /** Id of the events; undefined for a call without. */
@@ -147,7 +149,8 @@ export class CallObserver implements ObservedCall {
   get continued(): { readonly eventId: string; readonly call: StoredCall } | undefined {
     if (!this.#tool || !this.#started) return undefined;
     const { eventId, identity } = this.#tool;
-    const { toolType, conversationId, requestId, via } = identity;
+    const { toolType, correlation, via } = identity;
+    const { conversationId, requestId } = correlation;
     const trace = this.trace && { ...this.trace };
     return { eventId, call: { toolType, conversationId, requestId, via, startedAt: this.#started.at, trace } };
   }
@@ -155,7 +158,7 @@ export class CallObserver implements ObservedCall {
   /** The request has ended, and a task continues the call: its last event follows at the end of the task. */
   continuedAsTask(): void {
     if (this.#ended) return;
-    this.#end('completed', undefined, undefined);
+    this.#end(undefined);
     this.#last = this.#started;
   }
 
@@ -176,8 +179,7 @@ export class CallObserver implements ObservedCall {
     const now = performance.now();
     const durationMs = now - (this.#startedAt ?? this.#sentAt);
     const details = { type: 'COMPLETED', durationMs, isError, content } as const;
-    if (isError) this.#end('tool_error', TOOL_ERROR, details, now);
-    else this.#end('completed', undefined, details, now);
+    this.#end(details, isError ? TOOL_ERROR : undefined, now);
   }
 
   /**
@@ -187,14 +189,14 @@ export class CallObserver implements ObservedCall {
     const durationMs = this.#startedAt === undefined ? 0 : performance.now() - this.#startedAt;
     const text = truncateCharacters(message, MAX_MESSAGE_CHARACTERS);
     const outcome = outcomeOfFailure(category, errorType);
-    this.#end(outcome, errorType, { type: 'FAILED', durationMs, outcome, category, message: text });
+    this.#end({ type: 'FAILED', durationMs, outcome, category, message: text }, errorType);
   }
 
   /** An evaluator rejected the call for this reason. */
   rejected(category: ToolCallErrorCategory, evaluator: string, reason: string): void {
     const message = truncateCharacters(reason, MAX_MESSAGE_CHARACTERS);
     const outcome = outcomeOfFailure(category, category);
-    this.#end(outcome, category, { type: 'FAILED', durationMs: 0, outcome, category, message, evaluator });
+    this.#end({ type: 'FAILED', durationMs: 0, outcome, category, message, evaluator }, category);
   }
 
   /** The client canceled the call, or disconnected. */
@@ -202,22 +204,16 @@ export class CallObserver implements ObservedCall {
     this.failed('UNKNOWN', reason, CANCELED);
   }
 
-  /** Ends the call, with the last event if it is a tool call. `now`: `performance.now()`, if that was just read. */
-  #end(
-    outcome: ToolCallOutcome,
-    errorType: string | undefined,
-    lastEvent: EventDetails | undefined,
-    now: number = performance.now(),
-  ): void {
+  /** Ends the call; without an event, a task continues it. `now`: `performance.now()`, if that was just read. */
+  #end(lastEvent: LastEventDetails | undefined, errorType?: string, now: number = performance.now()): void {
     if (this.#ended) return;
     this.#ended = true;
-    if (this.#facts) this.#facts.outcome = outcome;
+    if (this.#facts) this.#facts.outcome = lastEvent ? outcomeOf(lastEvent) : 'completed';
     if (this.#request) this.#endRequest(this.#request, errorType, now);
     if (!this.#tool || !lastEvent) return;
     const { events, eventId, identity } = this.#tool;
     const task = this.task?.();
-    const details = task && lastEvent.type !== 'STARTED' ? { ...lastEvent, task } : lastEvent;
-    this.#last = events.record(eventId, identity, details);
+    this.#last = events.record(eventId, identity, task ? { ...lastEvent, task } : lastEvent);
   }
 
   #endRequest(
@@ -229,8 +225,8 @@ export class CallObserver implements ObservedCall {
     if (!facts) return;
     if (errorType === TOOL_ERROR) facts.failure = TOOL_ERROR;
     const seconds = (now - this.#sentAt) / 1000;
-    if (protocol === 'grpc') this.#metrics?.rpcClient({ method, server, errorType, seconds });
-    else this.#metrics?.mcpClient({ method, subject, server, errorType, seconds });
+    if (protocol === 'grpc') this.#metrics?.rpcClient.record({ method, server, errorType, seconds });
+    else this.#metrics?.mcpClient.record({ method, subject, server, errorType, seconds });
     const span = this.#span;
     if (!span) return;
     if (errorType !== undefined) {
@@ -240,11 +236,6 @@ export class CallObserver implements ObservedCall {
     }
     span.end(now);
   }
-}
-
-/** Returns the last event of the tool call of a request. */
-export function lastEventOf({ call }: Pick<ExchangeFacts, 'call'>): ToolCallRecord | undefined {
-  return call instanceof CallObserver ? call.lastEvent : undefined;
 }
 
 /** Sets attributes by OpenTelemetry's conventions for MCP ("Client") and for gRPC. */

@@ -193,7 +193,7 @@ describe('lines that are written field by field', () => {
   function both(fields: Record<string, string | number | boolean | undefined>): [string?, string?] {
     const { lines, logger } = recorder(filterOf('info'));
     logger.target('service::mcp::access').info('request', fields);
-    logger.lines('service::mcp::access').write('info', 'request', (line) => {
+    logger.lines('service::mcp::access', 'request').write('info', (line) => {
       for (const [name, value] of Object.entries(fields)) {
         if (typeof value === 'string') line.text(name, value);
         else line.value(name, value);
@@ -216,6 +216,7 @@ describe('lines that are written field by field', () => {
 
   it('are the same one after another, whichever fields change', () => {
     const { lines, logger } = recorder(filterOf('info'));
+    const { write } = logger.lines('service::mcp::access', 'request');
     const names = ['one', 'two', 'three', 'four'];
     const values = ['a', 'b', undefined, 'é', 'a value of several words'];
     const fields: Record<string, string | number | undefined> = {
@@ -234,7 +235,7 @@ describe('lines that are written field by field', () => {
       fields.id = ['id', undefined, 'an "id"'][line % 3];
       fields.own_id = line % 7 === 0 ? undefined : `own-${line}`;
       logger.target('service::mcp::access').info('request', fields);
-      logger.lines('service::mcp::access').write('info', 'request', (writer) => {
+      write('info', (writer) => {
         writer.text('one', fields.one?.toString());
         writer.text('two', fields.two?.toString());
         writer.value('status', typeof fields.status === 'number' ? fields.status : undefined);
@@ -252,10 +253,10 @@ describe('lines that are written field by field', () => {
   it('are known to be ASCII, or may not be', () => {
     const known: (boolean | undefined)[] = [];
     const logger = createLogger(filterOf('info'), (_line, _level, isAscii) => known.push(isAscii));
-    const { write } = logger.lines('service::mcp::access');
+    const { write } = logger.lines('service::mcp::access', 'request');
     for (const value of ['é', 'b']) {
-      write('info', 'request', (writer) => writer.text('user', value));
-      write('info', 'request', (writer) => writer.text('user', value));
+      write('info', (writer) => writer.text('user', value));
+      write('info', (writer) => writer.text('user', value));
     }
     expect(known).toEqual([false, false, true, true]);
   });
@@ -268,13 +269,14 @@ describe('lines that are written field by field', () => {
       (line) => lines.push(line),
       () => ms,
     );
-    for (const time of [1, 1, 2]) {
-      ms = time;
-      for (const target of ['service::mcp::access', 'service::mgmt::access'] as const) {
-        for (const level of ['info', 'debug'] as const) {
-          for (const msg of ['request', 'other']) {
+    for (const target of ['service::mcp::access', 'service::mgmt::access'] as const) {
+      for (const msg of ['request', 'other']) {
+        const { write } = logger.lines(target, msg);
+        for (const time of [1, 1, 2]) {
+          ms = time;
+          for (const level of ['info', 'debug', 'debug'] as const) {
             logger.target(target)[level](msg, { a: 'b' });
-            logger.lines(target).write(level, msg, (writer) => writer.text('a', 'b'));
+            write(level, (writer) => writer.text('a', 'b'));
             const [fromObject, fieldByField] = lines.splice(0);
             expect(fieldByField).toBe(fromObject);
           }
@@ -285,7 +287,7 @@ describe('lines that are written field by field', () => {
 
   it('are not made if their level is disabled', () => {
     const { lines, logger } = recorder(filterOf('warn'));
-    logger.lines('service::mcp::access').write('info', 'request', () => expect.unreachable());
+    logger.lines('service::mcp::access', 'request').write('info', () => expect.unreachable());
     expect(lines).toEqual([]);
   });
 });

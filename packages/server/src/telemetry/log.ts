@@ -1,5 +1,5 @@
 import { LOG_CAPACITY, type LOG_LEVELS } from '@sluice/contract';
-import { detach, ellipsize, escapeInvisible } from '@sluice/protocol/text';
+import { ellipsize, escapeInvisible } from '@sluice/protocol/text';
 import { EventRing } from './event-ring.ts';
 
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -43,11 +43,11 @@ export interface TargetLogger extends Readonly<Record<LogLevel, LogMethod>> {
   readonly enabled: (level: LogLevel) => boolean;
 }
 
-/** Logger of one target for a line per request, whose fields are written one by one: it costs a fifth of one from an object. */
+/** Logger of a line per request, whose fields are written one by one: it costs a fifth of one from an object. */
 export interface LineLogger {
   readonly enabled: (level: LogLevel) => boolean;
-  /** Writes a line; nothing if the level is disabled. `msg` needs no escapes, and `addFields` must not log. */
-  readonly write: (level: LogLevel, msg: string, addFields: (line: LineWriter) => void) => void;
+  /** Writes a line; nothing if the level is disabled. `addFields` must not log. */
+  readonly write: (level: LogLevel, addFields: (line: LineWriter) => void) => void;
 }
 
 /** A stored line, without its line break. */
@@ -64,7 +64,8 @@ export interface Logger {
   /** The latest lines. */
   readonly recent: EventRing<RecentLine>;
   readonly target: (target: LogTarget) => TargetLogger;
-  readonly lines: (target: LogTarget) => LineLogger;
+  /** Lines with this message, which needs no escapes. */
+  readonly lines: (target: LogTarget, msg: string) => LineLogger;
 }
 
 const SEVERITY: Readonly<Record<LogThreshold, number>> = { off: 0, error: 1, warn: 2, info: 3, debug: 4, trace: 5 };
@@ -81,7 +82,6 @@ export function createLogger(
   now: () => number = Date.now,
 ): Logger {
   const recent = new EventRing<RecentLine>(LOG_CAPACITY);
-  const line = new LineWriter();
   const store = (text: string, level: LogLevel): void => recent.add({ level, line: boundedLine(text) });
   const enabledAt = (target: LogTarget) => {
     const threshold = SEVERITY[filter[target]];
@@ -102,13 +102,14 @@ export function createLogger(
           : noop;
       return targetLogger(at, enabled);
     },
-    lines(target) {
+    lines(target, msg) {
       const enabled = enabledAt(target);
+      const line = new LineWriter(target, msg);
       return {
         enabled,
-        write(level, msg, addFields) {
+        write(level, addFields) {
           if (!enabled(level)) return;
-          line.begin(now(), level, target, msg);
+          line.begin(now(), level);
           addFields(line);
           const text = line.end();
           store(text, level);
@@ -152,28 +153,24 @@ export class LineWriter {
   #line = '';
   /** The line has only ASCII. */
   isAscii = true;
-  /** The first four fields of the last line; all but the time as text. */
+  /** The first four fields of the last line. */
   #head = '';
   #ms = 0;
   #level = '';
-  #target = '';
-  #msg = '';
-  #afterTime = '';
+  readonly #afterLevel: string;
+
+  constructor(target: LogTarget, msg: string) {
+    this.#afterLevel = `","target":"${target}","msg":"${msg}"`;
+  }
 
   /** Begins a line. */
-  begin(ms: number, level: LogLevel, target: LogTarget, msg: string): void {
+  begin(ms: number, level: LogLevel): void {
     this.isAscii = true;
-    const isSame = target === this.#target && level === this.#level && msg === this.#msg;
-    if (!isSame) {
-      this.#level = level;
-      this.#target = target;
-      this.#msg = msg;
-      this.#afterTime = detach(`","level":"${level}","target":"${target}","msg":"${msg}"`);
-    }
     // Under load, many lines are written within a millisecond.
-    if (!isSame || ms !== this.#ms) {
+    if (ms !== this.#ms || level !== this.#level) {
       this.#ms = ms;
-      this.#head = `{"ts":"${new Date(ms).toISOString()}${this.#afterTime}`;
+      this.#level = level;
+      this.#head = `{"ts":"${new Date(ms).toISOString()}","level":"${level}${this.#afterLevel}`;
     }
     this.#line = this.#head;
   }

@@ -1,5 +1,6 @@
 import type { ToolCallOutcome } from '@sluice/contract';
 import type { Exchange } from '../exchange/exchange.ts';
+import type { ResponseEnd } from '../exchange/facts.ts';
 import { AccessLog } from './access-log.ts';
 import type { Logger, LogTarget } from './log.ts';
 import { CLIENT_CLOSED_REQUEST, type RequestMetrics, type UpDownCounter } from './metrics/request-metrics.ts';
@@ -36,7 +37,7 @@ export class RequestTelemetry {
     this.listener = listener;
     this.#metrics = metrics;
     this.#active = metrics.activeRequests(listener);
-    this.#accessLog = new AccessLog(logger.lines(target), probes);
+    this.#accessLog = new AccessLog(logger.lines(target, 'request'), probes);
     this.#tracing = tracing;
   }
 
@@ -46,8 +47,9 @@ export class RequestTelemetry {
     if (this.#tracing) exchange.facts.span = new RequestSpan(exchange, this.#tracing);
   }
 
-  /** The response is complete, or the client has disconnected (`isComplete` is false). */
-  end(exchange: Exchange, status: number, isComplete: boolean): void {
+  /** The response is complete, or the client has disconnected. */
+  end(exchange: Exchange, end: ResponseEnd): void {
+    const { status = CLIENT_CLOSED_REQUEST } = end;
     const { head, facts, message } = exchange;
     const { error, failure, span } = facts;
     const seconds = (performance.now() - head.startedAt) / 1000;
@@ -56,10 +58,10 @@ export class RequestTelemetry {
     facts.outcome = outcome;
     if (!head.inBatch) {
       this.#active.value--;
-      this.#metrics.http({ listener: this.listener, method: head.method, status, seconds });
+      this.#metrics.http.record({ listener: this.listener, method: head.method, status, seconds });
     }
     if (message && message.kind !== 'response') {
-      this.#metrics.mcpServer({
+      this.#metrics.mcpServer.record({
         method: message.method,
         subject: facts.subject,
         namespace: exchange.namespace?.name,
@@ -69,7 +71,7 @@ export class RequestTelemetry {
       });
     }
     if (span instanceof RequestSpan) span.end(exchange, status, errorType);
-    this.#accessLog.write(exchange, status, seconds * 1000, isComplete);
+    this.#accessLog.write(exchange, end, seconds * 1000);
   }
 }
 

@@ -86,8 +86,8 @@ test('calls are grouped by namespace, tool, and forward or service', () => {
   const { call, read } = start();
   call(1, { namespace: 'a', toolName: 't', forward: 'f' });
   call(1, { namespace: 'b', toolName: 't', forward: 'f' });
-  call(1, { namespace: 'b', toolName: 'u', forward: undefined, serviceId: 's' });
-  call(1, { namespace: 'b', toolName: 'u', forward: undefined, serviceId: 'r' });
+  call(1, { namespace: 'b', toolName: 'u', forward: undefined, service: { id: 's' } });
+  call(1, { namespace: 'b', toolName: 'u', forward: undefined, service: { id: 'r' } });
   call(1, { namespace: 'b', toolName: 'u', forward: 'g' });
   call(1, { namespace: 'b', toolName: 'u', forward: 'h' });
   const labels = (by: 'namespace' | 'forward' | 'tool') => read({ by }).series.map(({ labels }) => labels);
@@ -129,7 +129,7 @@ test('calls that an evaluator rejected are none of their forward or service', ()
       blocked.at(-1),
     ]);
   // The same identity: whether a call was sent must not be that of the call before.
-  for (const of of [{ forward: 'f' }, { serviceId: 's' }]) {
+  for (const of of [{ forward: 'f' }, { service: { id: 's' } }]) {
     call(1, of);
     reject('POLICY_BLOCKED', of);
     reject('SERVICE_UNAVAILABLE', of);
@@ -145,12 +145,12 @@ test('calls that an evaluator rejected are none of their forward or service', ()
 test('requests are grouped by method: what was counted between two steps', () => {
   const { series, requests, pass, read } = start();
   const list = { method: 'tools/list', namespace: 'a', seconds: 0.006 };
-  requests.mcpServer(list);
-  requests.mcpServer({ ...list, namespace: 'b' });
+  requests.mcpServer.record(list);
+  requests.mcpServer.record({ ...list, namespace: 'b' });
   pass(STEP);
   series.sample();
-  requests.mcpServer({ ...list, errorType: '-32603' });
-  requests.mcpServer({ method: 'ping', seconds: 0.0001 });
+  requests.mcpServer.record({ ...list, errorType: '-32603' });
+  requests.mcpServer.record({ method: 'ping', seconds: 0.0001 });
   expect(read({ since: START, by: 'method' }).series).toMatchObject([
     {
       labels: { method: 'tools/list' },

@@ -301,7 +301,8 @@ export class TimeSeries {
   }
 
   #count({ at, identity }: ToolCallRecord, details: LastEventDetails): void {
-    const { namespace, forward, serviceId: service, toolName: tool } = identity;
+    const { namespace, forward, toolName: tool } = identity;
+    const { id: service } = identity.service;
     const { namespace: namespaces, forward: forwards, tool: tools, outcome: outcomes } = this.#groups;
     const step = Math.floor(at / STEP_MS);
     const outcome = outcomeOf(details);

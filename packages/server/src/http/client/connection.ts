@@ -1,33 +1,27 @@
 import type { Socket } from 'node:net';
 import { type InputTurns, LARGE_INPUT_BYTES } from '../input-turns.ts';
-import { copyOf, MalformedMessage } from '../message-parser.ts';
-import type { RawHeaders, ResponseHeaders, StreamedBody, TransportSettings } from './client.ts';
+import { copyOf, MalformedMessage, MessageParser, type MessageSink } from '../message-parser.ts';
+import type { ResponseHeaders, StreamedBody, TransportSettings } from './client.ts';
 import { codingsOf } from './content-coding.ts';
 import { type EgressProxy, ProxyError } from './egress-proxies.ts';
 import { connectionFailure, connectTimeout, proxyConnectionFailure, proxyFailure, UpstreamError } from './errors.ts';
-import type { CallConnection, Http1Call } from './http1-call.ts';
-import { isRedirect } from './redirects.ts';
-import { BodyWriter, ResponseDeadline } from './request-writer.ts';
-import { mediaType, ResponseParser, type ResponseSink } from './response-parser.ts';
+import { type CallConnection, connectTimeLeft, type Http1Call } from './http1-call.ts';
+import { isRedirect, type Redirects } from './redirects.ts';
+import { BodyWriter, type EncodedRequest, ResponseDeadline } from './request-writer.ts';
+import { mediaType, ResponseFormat, type ResponseHead } from './response-parser.ts';
 import { connectEvent, openSocket, openTlsInTunnel, readPastFailedWrites, type SocketTarget } from './socket.ts';
 import { credentialsRejected, openTunnel } from './tunnel.ts';
 
 /** The pool of a connection. */
-export interface ConnectionOwner extends SocketTarget {
+export interface ConnectionOwner {
+  readonly target: SocketTarget;
   readonly address: string;
   readonly settings: TransportSettings;
   /** Shares the time for large responses among connections. */
   readonly turns: InputTurns;
   /** Buffer for the reads of one connection, or of all. */
   readonly readBuffer: Buffer;
-  /** Milliseconds in which a call must be connected. */
-  connectTimeLeft(call: Http1Call, now: number): number;
-  /** Follows a redirect of a call whose connection is closed. */
-  redirect(call: Http1Call, status: number, headers: ResponseHeaders): void;
-  /** Sends requests to the target of this one, which was redirected and has succeeded. */
-  rememberRedirect(call: Http1Call): void;
-  /** Sends requests to the original address again. */
-  forgetRedirect(): void;
+  readonly redirects: Redirects;
   /** Takes back an idle connection; `announcedMs` is the timeout that the upstream announced. */
   release(connection: Connection, announcedMs: number | undefined): void;
   /** Removes a closed connection. */
@@ -38,7 +32,7 @@ export interface ConnectionOwner extends SocketTarget {
  * One connection: carries one call at a time. Reads into a buffer, bypassing the streams of Node.js (`onread`), parses in place
  * and copies body chunks for the handler, unless it takes the whole body from there.
  */
-export class Connection implements ResponseSink, CallConnection {
+export class Connection implements MessageSink<ResponseHead>, CallConnection {
   /** End of its idle time (`performance.now()`); managed by the pool. */
   expiresAt = 0;
   /** It cannot carry further calls. */
@@ -47,7 +41,8 @@ export class Connection implements ResponseSink, CallConnection {
   /** First the tunnel, if there is one, then TLS in it. */
   #socket: Socket;
   #isTunnelOpen = false;
-  readonly #parser: ResponseParser;
+  readonly #format = new ResponseFormat();
+  readonly #parser = new MessageParser(this.#format, this);
   readonly #buffer: Buffer;
   #call: Http1Call | undefined;
   #connectTimer: NodeJS.Timeout | undefined;
@@ -74,15 +69,15 @@ export class Connection implements ResponseSink, CallConnection {
   constructor(pool: ConnectionOwner, call: Http1Call) {
     this.#pool = pool;
     this.#buffer = pool.readBuffer;
-    this.#parser = new ResponseParser(this);
     this.#call = call;
     call.connection = this;
-    const timeLeftMs = pool.connectTimeLeft(call, performance.now());
+    const { target, settings } = pool;
+    const { url } = target;
+    const { proxy, connectTimeoutMs } = settings;
+    const timeLeftMs = connectTimeLeft(call, connectTimeoutMs, performance.now());
     this.#connectTimer = setTimeout(() => this.#onConnectTimeout(), timeLeftMs);
-    const { settings, url } = pool;
-    const { proxy } = settings;
     if (proxy === undefined) {
-      this.#socket = this.#use(openSocket(pool, this.#onread), url);
+      this.#socket = this.#use(openSocket(target, this.#onread), url);
     } else if (url.protocol === 'http:') {
       this.#socket = this.#use(openSocket({ url: proxy.url, tlsSession: undefined }, this.#onread), proxy.url);
     } else {
@@ -104,13 +99,13 @@ export class Connection implements ResponseSink, CallConnection {
   }
 
   #openTunnel(proxy: EgressProxy): Socket {
-    const pool = this.#pool;
+    const { target, address } = this.#pool;
     const onOpen = () => {
       tunnel.off('close', onClose);
       this.#isTunnelOpen = true;
-      this.#socket = this.#use(openTlsInTunnel(pool, tunnel, this.#onread), pool.url);
+      this.#socket = this.#use(openTlsInTunnel(target, tunnel, this.#onread), target.url);
     };
-    const tunnel = openTunnel(pool.url, proxy, onOpen, (error) => this.destroy(proxyFailure(pool.address, error)));
+    const tunnel = openTunnel(target.url, proxy, onOpen, (error) => this.destroy(proxyFailure(address, error)));
     const onClose = () => this.#onClose();
     return tunnel.on('error', (error) => this.#failConnection(error)).on('close', onClose);
   }
@@ -163,14 +158,14 @@ export class Connection implements ResponseSink, CallConnection {
     else this.#socket.resume();
   }
 
-  onHead(status: number, headers: ResponseHeaders, raw: RawHeaders, reason: string): void {
+  onHead({ status, headers, raw, reason }: ResponseHead): void {
     const call = this.#call;
     if (call === undefined) return;
     if (status >= 300) {
       if (this.#isHandledHere(call, status, headers)) return;
     } else if (call.redirects > 0 && mediaType(headers) !== 'text/html') {
       // No page, as of a server that is being maintained.
-      this.#pool.rememberRedirect(call);
+      this.#pool.redirects.remember(call);
     }
     if (headers['content-encoding'] !== undefined && this.#pool.settings.codings !== 'pass') {
       const codings = codingsOf(headers['content-encoding']);
@@ -188,11 +183,11 @@ export class Connection implements ResponseSink, CallConnection {
       this.destroy(proxyFailure(address, credentialsRejected(proxy)));
       return true;
     }
-    if (status === 404) this.#pool.forgetRedirect();
+    if (status === 404) this.#pool.redirects.forget();
     if (redirects === 'pass' || !isRedirect(status)) return false;
     // The next request may use another connection before the body of this response has arrived.
     this.close();
-    this.#pool.redirect(call, status, headers);
+    this.#pool.redirects.follow(call, status, headers);
     return true;
   }
 
@@ -208,27 +203,29 @@ export class Connection implements ResponseSink, CallConnection {
     if (!more) this.#parser.halted = true;
   }
 
-  #write({ request, streamed, source }: Http1Call): void {
+  #write({ request }: Http1Call): void {
     const { address, settings } = this.#pool;
+    if (request instanceof Error) return this.destroy(request);
     const { firstByteTimeoutMs } = settings;
-    this.#parser.headOnly = source.method === 'HEAD';
+    const { encoded, streamed, source } = request;
+    this.#format.headOnly = source.method === 'HEAD';
     if (firstByteTimeoutMs !== undefined) {
       const what = `did not respond within ${firstByteTimeoutMs / 1000} s`;
       const onTimeout = () => this.destroy(new UpstreamError('timeout', address, what));
       this.#deadline = new ResponseDeadline(firstByteTimeoutMs, onTimeout);
     }
-    if (streamed !== undefined) return this.#stream(request, streamed);
-    if (typeof request === 'string') this.#socket.write(request, 'latin1');
-    else if (Buffer.isBuffer(request)) this.#socket.write(request);
-    else if (!(request instanceof Error)) {
+    if (streamed !== undefined) return this.#stream(encoded, streamed);
+    if (typeof encoded === 'string') this.#socket.write(encoded, 'latin1');
+    else if (Buffer.isBuffer(encoded)) this.#socket.write(encoded);
+    else {
       this.#socket.cork();
-      for (const part of request) this.#socket.write(part);
+      for (const part of encoded) this.#socket.write(part);
       this.#socket.uncork();
     }
     this.#deadline?.start();
   }
 
-  #stream(head: Http1Call['request'], body: StreamedBody): void {
+  #stream(head: EncodedRequest, body: StreamedBody): void {
     if (typeof head !== 'string') return;
     const socket = this.#socket;
     if (!this.#ignoresWriteErrors) {
@@ -308,11 +305,11 @@ export class Connection implements ResponseSink, CallConnection {
     // The connection cannot be reused if the upstream responded before the end of the request.
     const sent = this.#socket.writableLength === 0 && writer?.complete !== false && this.#writeFailure === undefined;
     if (call) call.isSent = sent;
-    if (clean && sent && this.#parser.persistent && !this.#ended) {
+    if (clean && sent && this.#format.persistent && !this.#ended) {
       this.#writer = undefined;
       writer?.stop();
       this.#parser.reset();
-      this.#pool.release(this, this.#parser.keepAliveMs);
+      this.#pool.release(this, this.#format.keepAliveMs);
     } else {
       this.close();
     }
@@ -356,7 +353,7 @@ export class Connection implements ResponseSink, CallConnection {
   #failConnection(cause: Error): void {
     const { address, settings } = this.#pool;
     if (this.#connected) return this.destroy(connectionFailure(address, cause, true));
-    this.#pool.tlsSession = undefined;
+    this.#pool.target.tlsSession = undefined;
     const proxy = this.#isTunnelOpen ? undefined : settings.proxy;
     this.destroy(proxy ? proxyConnectionFailure(address, proxy, cause) : connectionFailure(address, cause, false));
   }

@@ -1,7 +1,7 @@
 import type { ResponseHandler, StreamedBody, UpstreamCall, UpstreamRequest } from './client.ts';
 import { DecodedResponse, type ResponseInput } from './decoded-response.ts';
 import type { UpstreamError } from './errors.ts';
-import { type EncodedRequest, isInParts } from './request-writer.ts';
+import type { EncodedRequest } from './request-writer.ts';
 
 /** The connection that a request was sent on. */
 export interface CallConnection {
@@ -10,18 +10,24 @@ export interface CallConnection {
   resume(): void;
 }
 
+/** A request and its encoded form. */
+export interface OutgoingRequest {
+  /** The request as it was passed to the pool. */
+  readonly source: UpstreamRequest;
+  /** Path of the encoded request: its own, or that of a redirect. */
+  readonly path: string;
+  /** Only the head if the body is streamed. */
+  readonly encoded: EncodedRequest;
+  /** Body that follows the head. */
+  readonly streamed: StreamedBody | undefined;
+}
+
 /** An in-flight request. */
 export class Http1Call implements UpstreamCall, ResponseInput {
   /** Replaced at the head of a response that has to be decoded. */
   handler: ResponseHandler;
-  /** Encoded request, only its head if the body is streamed; or the error that encoding failed with. */
-  request: EncodedRequest | UpstreamError;
-  /** The request as it was passed to the pool. */
-  readonly source: UpstreamRequest;
-  /** Path of the encoded request: its own, or that of a redirect. */
-  path: string;
-  /** Body that follows the head. */
-  readonly streamed: StreamedBody | undefined;
+  /** The error if it cannot be sent. */
+  request: OutgoingRequest | UpstreamError;
   /** Undefined until the request is sent. */
   connection: CallConnection | undefined = undefined;
   /** Set before the last callback; no callback follows. */
@@ -35,13 +41,9 @@ export class Http1Call implements UpstreamCall, ResponseInput {
   /** Handler of a response with content codings; may be busy after the end of the call. */
   #decoded: DecodedResponse | undefined = undefined;
 
-  constructor(handler: ResponseHandler, request: Http1Call['request'], source: UpstreamRequest, path: string) {
-    const { body } = source;
+  constructor(handler: ResponseHandler, request: OutgoingRequest | UpstreamError) {
     this.handler = handler;
     this.request = request;
-    this.source = source;
-    this.path = path;
-    this.streamed = typeof body === 'object' && !Buffer.isBuffer(body) && !isInParts(body) ? body : undefined;
   }
 
   abort(): void {
@@ -71,4 +73,9 @@ export class Http1Call implements UpstreamCall, ResponseInput {
     this.ended = true;
     this.handler.onError(error);
   }
+}
+
+/** Returns the milliseconds that are left of the time in which a call must be connected. */
+export function connectTimeLeft({ redirects, sentAt }: Http1Call, timeoutMs: number, now: number): number {
+  return redirects === 0 ? timeoutMs : sentAt + timeoutMs - now;
 }

@@ -97,7 +97,7 @@ describe('incomingBody', () => {
     const sink = new Sink();
     if (started) made.start(sink);
     client.destroy();
-    await new Promise<void>((resolve) => request.on('close', resolve));
+    await new Promise<void>((resolve) => request.body.on('close', resolve));
     if (!started) made.start(sink);
     await sink.over;
     expect(sink.log.at(-1)).toBe('fail');
@@ -120,7 +120,7 @@ describe('incomingBody', () => {
     made.start(sink);
     while (sink.log.length === 0) await new Promise(setImmediate);
     if (how === 'by itself') made.stop();
-    const ended = new Promise<void>((resolve) => request.once('end', resolve));
+    const ended = new Promise<void>((resolve) => request.body.on('end', resolve));
     client.write('defghi');
     await ended;
     client.destroy();

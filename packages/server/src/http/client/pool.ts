@@ -1,7 +1,6 @@
 import { InputTurns } from '../input-turns.ts';
 import type {
   ResponseHandler,
-  ResponseHeaders,
   TransportOptions,
   TransportSettings,
   UpstreamCall,
@@ -10,16 +9,15 @@ import type {
 } from './client.ts';
 import { Connection, type ConnectionOwner } from './connection.ts';
 import { displayAddress, noSocket, transportClosed, UpstreamError } from './errors.ts';
-import { Http1Call } from './http1-call.ts';
-import { followedRedirect } from './redirects.ts';
-import { RequestEncoder } from './request-writer.ts';
+import { Http1Call, type OutgoingRequest } from './http1-call.ts';
+import { Redirects } from './redirects.ts';
+import { isInParts, RequestEncoder } from './request-writer.ts';
+import type { SocketTarget } from './socket.ts';
 import type { IdleConnections, UpstreamSockets } from './upstream-sockets.ts';
 
 /** A connection is no longer used for some time before the upstream closes it. */
 const KEEP_ALIVE_MARGIN_MS = 1_000;
 const MAX_KEEP_ALIVE_MS = 600_000;
-/** Time for which requests are sent to the target of a redirect. */
-const REDIRECT_MS = 3_600_000;
 const MAX_DECODED_BYTES = 64 * 1024 * 1024;
 /** Minimum interval of the checks for expired connections. */
 const MIN_SWEEP_MS = 100;
@@ -44,12 +42,12 @@ export function createTransport(address: string, options: TransportOptions = {})
  * retries: a call that meets a closing connection may have been executed.
  */
 export class ConnectionPool implements UpstreamTransport, ConnectionOwner, IdleConnections {
-  readonly url: URL;
+  readonly target: SocketTarget;
   readonly address: string;
   readonly settings: TransportSettings;
-  tlsSession: Buffer | undefined = undefined;
   /** Shares the time for large responses among connections. */
   readonly turns = new InputTurns();
+  readonly redirects: Redirects;
   readonly #isSecure: boolean;
   readonly #encoder: RequestEncoder;
   readonly #sockets: UpstreamSockets | undefined;
@@ -61,18 +59,18 @@ export class ConnectionPool implements UpstreamTransport, ConnectionOwner, IdleC
   #waiting: Http1Call[] = [];
   #sweeper: NodeJS.Timeout | undefined = undefined;
   #unrefTimer: NodeJS.Timeout | undefined = undefined;
-  #redirectTimer: NodeJS.Timeout | undefined = undefined;
   #state: 'open' | 'closing' | 'destroyed' = 'open';
   readonly #ended = Promise.withResolvers<void>();
   #readBuffer: Buffer | undefined = undefined;
 
   constructor(url: URL, options: TransportOptions) {
-    this.url = url;
+    this.target = { url, tlsSession: undefined, tls: options.tls };
     this.address = displayAddress(url);
     const { connectTimeoutMs = 5_000, keepAliveMs = 4_000, maxDecodedBytes = MAX_DECODED_BYTES } = options;
     this.settings = { ...options, connectTimeoutMs, keepAliveMs, maxDecodedBytes };
     this.#isSecure = url.protocol === 'https:' || options.proxy?.url.protocol === 'https:';
     this.#encoder = new RequestEncoder(url, options.defaultHeaders, options.proxy);
+    this.redirects = new Redirects(this, (call, path) => this.#resend(call, path));
     this.#sockets = options.sockets;
     this.#sockets?.add(this);
   }
@@ -82,17 +80,22 @@ export class ConnectionPool implements UpstreamTransport, ConnectionOwner, IdleC
    * upstream, or that received bytes outside of a call, is detected before it is reused.
    */
   dispatch(request: UpstreamRequest, handler: ResponseHandler): UpstreamCall {
-    let encoded: Http1Call['request'];
+    const isOpen = this.#state === 'open';
+    const call = new Http1Call(handler, isOpen ? this.#encode(request) : transportClosed(this.address));
+    if (this.#waiting.push(call) === 1) setImmediate(this.#sendWaiting);
+    return call;
+  }
+
+  #encode(source: UpstreamRequest): OutgoingRequest | UpstreamError {
+    const { body, path = this.redirects.path ?? this.#encoder.path } = source;
+    const streamed = typeof body === 'object' && !Buffer.isBuffer(body) && !isInParts(body) ? body : undefined;
     try {
-      encoded = this.#state === 'open' ? this.#encoder.encode(request) : transportClosed(this.address);
+      return { source, path, encoded: this.#encoder.encode(source, path), streamed };
     } catch (error) {
       if (!(error instanceof TypeError)) throw error;
       const what = `cannot receive this request: ${error.message}`;
-      encoded = new UpstreamError('invalid', this.address, what, { cause: error });
+      return new UpstreamError('invalid', this.address, what, { cause: error });
     }
-    const call = new Http1Call(handler, encoded, request, request.path ?? this.#encoder.path);
-    if (this.#waiting.push(call) === 1) setImmediate(this.#sendWaiting);
-    return call;
   }
 
   /**
@@ -110,7 +113,7 @@ export class ConnectionPool implements UpstreamTransport, ConnectionOwner, IdleC
     clearTimeout(this.#sweeper);
     clearTimeout(this.#unrefTimer);
     this.#sockets?.remove(this);
-    this.forgetRedirect();
+    this.redirects.close();
     for (const connection of this.#idle.splice(0)) connection.close();
     this.#endIfDone();
     return this.#ended.promise;
@@ -155,64 +158,29 @@ export class ConnectionPool implements UpstreamTransport, ConnectionOwner, IdleC
     return false;
   }
 
-  /**
-   * Follows a redirect of a call whose connection is closed. It counts towards the time for connecting: the request has not
-   * reached the upstream that handles it.
-   */
-  redirect(call: Http1Call, status: number, headers: ResponseHeaders): void {
-    const { address, settings } = this;
-    const target = followedRedirect(this, call, { status, location: headers.location });
-    if (target instanceof Error) return call.fail(target);
-    const now = performance.now();
-    if (this.#state === 'destroyed') return call.fail(transportClosed(address));
-    if (this.connectTimeLeft(call, now) <= 0) {
-      const what = `redirected for more than ${settings.connectTimeoutMs / 1000} s`;
-      return call.fail(new UpstreamError('refused', address, what, { remedy: 'register the target address' }));
-    }
-    settings.onRedirect?.(status, target);
-    call.redirects++;
-    call.path = pathOf(target);
-    call.request = this.#encoder.encode({ ...call.source, path: call.path });
-    this.#send(call, now);
-  }
-
-  /** Sends requests to the target of this one, which was redirected and has succeeded. */
-  rememberRedirect({ path }: Http1Call): void {
-    if (this.#state !== 'open') return;
-    clearTimeout(this.#redirectTimer);
-    this.#encoder.path = path;
-    this.#redirectTimer = setTimeout(() => this.forgetRedirect(), REDIRECT_MS).unref();
-  }
-
-  /** Sends requests to the original address again. */
-  forgetRedirect(): void {
-    if (this.#redirectTimer === undefined) return;
-    clearTimeout(this.#redirectTimer);
-    this.#redirectTimer = undefined;
-    this.#encoder.path = pathOf(this.url);
-  }
-
-  /** Milliseconds in which a call must be connected. */
-  connectTimeLeft({ redirects, sentAt }: Http1Call, now: number): number {
-    const { connectTimeoutMs } = this.settings;
-    return redirects === 0 ? connectTimeoutMs : sentAt + connectTimeoutMs - now;
-  }
-
   readonly #sendWaiting = (): void => {
     const calls = this.#waiting;
     this.#waiting = [];
     const now = performance.now();
     for (const call of calls) {
       if (call.ended) continue;
-      if (call.request instanceof Error) call.fail(call.request);
-      else if (this.#state === 'destroyed') call.fail(transportClosed(this.address));
-      else {
-        call.sentAt = now;
-        this.#send(call, now);
-      }
+      call.sentAt = now;
+      this.#sendOrFail(call, now);
     }
     this.#endIfDone();
   };
+
+  /** Sends a request that was redirected. */
+  #resend(call: Http1Call, path: string): void {
+    if (!(call.request instanceof Error)) call.request = this.#encode({ ...call.request.source, path });
+    this.#sendOrFail(call, performance.now());
+  }
+
+  #sendOrFail(call: Http1Call, now: number): void {
+    if (call.request instanceof Error) call.fail(call.request);
+    else if (this.#state === 'destroyed') call.fail(transportClosed(this.address));
+    else this.#send(call, now);
+  }
 
   #send(call: Http1Call, now: number): void {
     for (let idle = this.#idle.pop(); idle !== undefined; idle = this.#idle.pop()) {
@@ -257,8 +225,4 @@ export class ConnectionPool implements UpstreamTransport, ConnectionOwner, IdleC
       return;
     this.#ended.resolve();
   }
-}
-
-function pathOf({ pathname, search }: URL): string {
-  return pathname + search;
 }

@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import { detach } from '@sluice/protocol/text';
 import { HeaderLines, HOP_BY_HOP, TOKEN } from '../header-lines.ts';
 import type { ServerRequest } from '../server/request.ts';
+import type { RequestBody } from '../server/request-body.ts';
 import type { BodySink, StreamedBody, UpstreamRequest } from './client.ts';
 import type { EgressProxy } from './egress-proxies.ts';
 
@@ -24,7 +25,7 @@ export function isInParts(body: UpstreamRequest['body']): body is readonly Buffe
 /** Encodes requests to one address. */
 export class RequestEncoder {
   /** Target of requests without a path. */
-  path: string;
+  readonly path: string;
   /** Before the path: the origin for a proxy that gets whole URLs (RFC 9112 3.2.2), else empty. */
   readonly #origin: string;
   readonly #fixed: string;
@@ -63,7 +64,7 @@ export class RequestEncoder {
    * body in parts its head and these. For a streamed body, returns only the head. Throws TypeError, without the value, for an
    * invalid method, path or header.
    */
-  encode({ method, path = this.path, headers, body, isAscii }: UpstreamRequest): EncodedRequest {
+  encode({ method, path: own, headers, body, isAscii }: UpstreamRequest, path = own ?? this.path): EncodedRequest {
     let head = this.#start(method, path, headers);
     if (body === undefined) return WITH_BODY.has(method) ? `${head}content-length: 0\r\n\r\n` : `${head}\r\n`;
     if (isInParts(body)) {
@@ -286,18 +287,18 @@ export type BodyObserver = (chunk: Buffer) => void;
 export function incomingBody(request: ServerRequest, observe?: BodyObserver): StreamedBody | undefined {
   const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
   if (length === undefined && encoding === undefined) return undefined;
-  return new IncomingBody(request, length === undefined ? undefined : Number(length), observe);
+  return new ForwardedBody(request.body, length === undefined ? undefined : Number(length), observe);
 }
 
-class IncomingBody implements StreamedBody {
+class ForwardedBody implements StreamedBody {
   readonly length: number | undefined;
-  readonly #request: ServerRequest;
+  readonly #body: RequestBody;
   readonly #observe: BodyObserver | undefined;
   #sink: BodySink | undefined = undefined;
   #stopped = false;
   readonly #onData = (chunk: Buffer) => {
     // The write itself may have stopped the body.
-    if (this.#sink?.write(chunk) === false && this.#sink !== undefined) this.#request.pause();
+    if (this.#sink?.write(chunk) === false && this.#sink !== undefined) this.#body.pause();
     this.#observe?.(chunk);
   };
   readonly #onEnd = () => {
@@ -309,8 +310,8 @@ class IncomingBody implements StreamedBody {
     this.#sink?.fail();
   };
 
-  constructor(request: ServerRequest, length: number | undefined, observe: BodyObserver | undefined) {
-    this.#request = request;
+  constructor(body: RequestBody, length: number | undefined, observe: BodyObserver | undefined) {
+    this.#body = body;
     this.length = length;
     this.#observe = observe;
   }
@@ -318,12 +319,12 @@ class IncomingBody implements StreamedBody {
   start(sink: BodySink): void {
     this.#sink = sink;
     // `close` is not emitted again for a client that has disconnected.
-    if (this.#request.destroyed) return sink.fail();
-    this.#request.on('data', this.#onData).on('end', this.#onEnd).on('close', this.#onClose).resume();
+    if (this.#body.destroyed) return sink.fail();
+    this.#body.on('data', this.#onData).on('end', this.#onEnd).on('close', this.#onClose).resume();
   }
 
   resume(): void {
-    this.#request.resume();
+    this.#body.resume();
   }
 
   stop(): void {
@@ -331,11 +332,11 @@ class IncomingBody implements StreamedBody {
     this.#stopped = true;
     this.#detach();
     this.#sink = undefined;
-    if (this.#observe) this.#request.on('data', this.#observe);
-    this.#request.resume();
+    if (this.#observe) this.#body.on('data', this.#observe);
+    this.#body.resume();
   }
 
   #detach(): void {
-    this.#request.off('data', this.#onData).off('end', this.#onEnd).off('close', this.#onClose);
+    this.#body.off('data', this.#onData).off('end', this.#onEnd).off('close', this.#onClose);
   }
 }

@@ -1,6 +1,6 @@
-import { MalformedMessage } from '../message-parser.ts';
+import { MalformedMessage, MessageParser, type MessageSink } from '../message-parser.ts';
 import type { RawHeaders, ResponseHeaders } from './client.ts';
-import { ResponseParser, type ResponseSink } from './response-parser.ts';
+import { ResponseFormat, type ResponseHead } from './response-parser.ts';
 
 /** Result of parsing some bytes followed by the end of input. */
 export interface Reading {
@@ -20,14 +20,14 @@ export interface Reading {
   readonly reason: string;
 }
 
-class Collector implements ResponseSink {
+class Collector implements MessageSink<ResponseHead> {
   status = 0;
   phrase = '';
   headers: ResponseHeaders = {};
   raw: RawHeaders = [];
   body = '';
 
-  onHead(status: number, headers: ResponseHeaders, raw: RawHeaders, phrase: string): void {
+  onHead({ status, headers, raw, reason: phrase }: ResponseHead): void {
     Object.assign(this, { status, headers, raw, phrase });
   }
 
@@ -44,8 +44,9 @@ export function read(...pieces: readonly Buffer[]): Reading {
 /** Like {@link parseResponse}, for a response to HEAD if `headOnly`. */
 export function readAnswer(pieces: readonly Buffer[], headOnly: boolean): Reading {
   const sink = new Collector();
-  const parser = new ResponseParser(sink);
-  parser.headOnly = headOnly;
+  const format = new ResponseFormat();
+  const parser = new MessageParser(format, sink);
+  format.headOnly = headOnly;
   let length = 0;
   let outcome: Reading['outcome'];
   let reason = '';
@@ -59,7 +60,7 @@ export function readAnswer(pieces: readonly Buffer[], headOnly: boolean): Readin
     reason = error.message;
   }
   const { status, phrase, headers, raw, body } = sink;
-  return { outcome, status, phrase, headers, raw, body, persistent: parser.persistent, length, reason };
+  return { outcome, status, phrase, headers, raw, body, persistent: format.persistent, length, reason };
 }
 
 /** The same bytes cut in two at every place, and cut into single bytes. */

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { MessageParser, type MessageSink } from '../message-parser.ts';
 import { cuts, read, readAnswer } from './response-parser.fixture.ts';
-import { ResponseParser } from './response-parser.ts';
+import { ResponseFormat, type ResponseHead } from './response-parser.ts';
 
 const OK = 'HTTP/1.1 200 OK\r\n';
 const CHUNKED = `${OK}Transfer-Encoding: chunked\r\n\r\n`;
@@ -21,6 +22,8 @@ function readText(text: string) {
   }
   return whole;
 }
+
+const parserOf = (sink: MessageSink<ResponseHead>) => new MessageParser(new ResponseFormat(), sink);
 
 describe('ResponseParser', () => {
   it.each([
@@ -71,7 +74,7 @@ describe('ResponseParser', () => {
   });
 
   it('reports the start of a response, but not of an interim one', () => {
-    const parser = new ResponseParser({ onHead() {}, onBody() {} });
+    const parser = parserOf({ onHead() {}, onBody() {} });
     const reported = ['HTTP/1.1 100\r\n\r\n', 'H', 'TTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n', 'a'].map((text) => {
       parser.execute(Buffer.from(text), 0, text.length);
       return parser.hasBegun;
@@ -215,7 +218,7 @@ describe('ResponseParser', () => {
 
   it('passes small chunks on together, and large ones without moving them', () => {
     const parts: string[] = [];
-    const parser = new ResponseParser({
+    const parser = parserOf({
       onHead: () => undefined,
       onBody: (buffer, start, end) => void parts.push(buffer.toString('latin1', start, end)),
     });
@@ -230,7 +233,7 @@ describe('ResponseParser', () => {
 
   it('consumes no large chunk after its handler has halted it', () => {
     const parts: number[] = [];
-    const parser: ResponseParser = new ResponseParser({
+    const parser: MessageParser<ResponseHead> = parserOf({
       onHead: () => undefined,
       onBody: (_buffer, start, end) => {
         parts.push(end - start);
@@ -248,7 +251,7 @@ describe('ResponseParser', () => {
 
   it('passes on the body before an error', () => {
     const parts: string[] = [];
-    const parser = new ResponseParser({
+    const parser = parserOf({
       onHead: () => undefined,
       onBody: (buffer, start, end) => void parts.push(buffer.toString('latin1', start, end)),
     });

@@ -1,10 +1,10 @@
 import {
+  type Framing,
   lineEnd,
   MalformedMessage,
-  MessageParser,
+  type MessageFormat,
   parseContentLength,
   parseFields,
-  type State,
 } from '../message-parser.ts';
 import type { RawHeaders, ResponseHeaders } from './client.ts';
 
@@ -112,78 +112,47 @@ export function mediaType(headers: ResponseHeaders): string {
   return typeof value === 'string' ? (value.split(';', 1)[0] ?? '').trim().toLowerCase() : '';
 }
 
-/** Receives parsed responses. */
-export interface ResponseSink {
-  /** Head of a response; interim (1xx) responses are skipped. */
-  onHead(status: number, headers: ResponseHeaders, raw: RawHeaders, reason: string): void;
-  /** Part of the body: bytes `start` to `end` of the buffer passed to `execute`, valid during the call only. */
-  onBody(buffer: Buffer, start: number, end: number): void;
-}
-
 const PROTOCOL = 'HTTP/1.';
 
-/** Parser of the responses on one connection. */
-export class ResponseParser extends MessageParser<ResponseHead> {
+/** Format of the responses on one connection, with what it depends on and what follows from it. */
+export class ResponseFormat implements MessageFormat<ResponseHead> {
+  readonly kind = 'response';
+  /**
+   * Some servers send one after a body, which its length does not include, and it may arrive after the next request was sent. An
+   * empty line cannot be part of another response; the connection is not used again nevertheless.
+   */
+  readonly emptyLine = 'between';
   /** Set before a response to HEAD, which has no body. */
   headOnly = false;
   /** Whether the connection can be reused after the last response. */
   persistent = false;
   /** Idle timeout that the last response announced, in milliseconds. */
   keepAliveMs: number | undefined = undefined;
-  /**
-   * Only between two responses: some servers send one after a body, which its length does not include, and it may arrive after
-   * the next request was sent. An empty line cannot be part of another response; the connection is not used again nevertheless.
-   */
-  protected override allowsEmptyLine = false;
-  protected override readonly kind = 'response';
-  readonly #sink: ResponseSink;
 
-  constructor(sink: ResponseSink) {
-    super();
-    this.#sink = sink;
-  }
-
-  override reset(): void {
-    super.reset();
-    this.allowsEmptyLine = true;
-  }
-
-  protected override parseHead(text: string): ResponseHead {
+  parseHead(text: string): ResponseHead {
     return parseHead(text);
   }
 
-  protected override checkStart(text: string): void {
+  checkStart(text: string): void {
     if (!PROTOCOL.startsWith(text.slice(0, PROTOCOL.length))) throw invalidStatusLine(text);
   }
 
-  protected override begin(head: ResponseHead): State {
-    const { status, reason, headers, raw, contentLength, chunked, persistent, keepAliveMs } = head;
-    this.allowsEmptyLine = false;
+  framing({ status, contentLength, chunked, persistent, keepAliveMs }: ResponseHead, isLate: boolean): Framing {
     if (status < 200) {
       if (status === 101) throw new MalformedMessage('unexpected protocol upgrade');
       if (chunked || contentLength >= 0) throw new MalformedMessage('interim response with a body');
       if (!persistent) throw new MalformedMessage('interim response closes the connection');
-      return 'head';
+      return 'interim';
     }
-    this.persistent = persistent && !this.followsEmptyLine;
+    this.persistent = persistent && !isLate;
     this.keepAliveMs = keepAliveMs;
-    const state = this.#stateAfter(head);
-    this.#sink.onHead(status, headers, raw, reason);
-    return state;
-  }
-
-  protected override onBody(buffer: Buffer, start: number, end: number): void {
-    this.#sink.onBody(buffer, start, end);
-  }
-
-  #stateAfter({ status, contentLength, chunked }: ResponseHead): State {
     if (status === 204 || status === 304 || this.headOnly) {
       // A body that is sent nevertheless must not be parsed as the next response.
       if (chunked || contentLength > 0) this.persistent = false;
-      return 'done';
+      return 0;
     }
-    if (chunked) return 'size';
-    if (contentLength >= 0) return this.expectBytes(contentLength);
+    if (chunked) return 'chunked';
+    if (contentLength >= 0) return contentLength;
     this.persistent = false;
     return 'until-close';
   }

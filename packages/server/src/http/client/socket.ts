@@ -29,7 +29,7 @@ export interface SocketTarget {
   readonly url: URL;
   /** Latest TLS session, for resumption; updated by the socket. */
   tlsSession: Buffer | undefined;
-  readonly settings?: Pick<TransportOptions, 'tls'>;
+  readonly tls?: TransportOptions['tls'];
 }
 
 type OnRead = TcpNetConnectOpts['onread'];
@@ -79,7 +79,7 @@ function startTls(target: SocketTarget, options: ConnectionOptions): Socket {
   const { host } = endpointOf(target.url);
   const tls: ConnectionOptions = {
     ...options,
-    ...target.settings?.tls,
+    ...target.tls,
     host,
     ALPNProtocols: ['http/1.1'],
     servername: isIP(host) === 0 ? host : '',

@@ -41,7 +41,7 @@ export function headers({
 /** Applies the edits to the head of the response when it is written, in the order of the filters. */
 export function editResponseHead(target: ResponseLike, edits: readonly HeaderEdits[]): void {
   const writeHead = target.writeHead.bind(target);
-  target.writeHead = (status, headers) => writeHead(status, edits.reduce(applyEdits, headers));
+  target.writeHead = (status, headers, reason) => writeHead(status, edits.reduce(applyEdits, headers), reason);
 }
 
 function applyEdits(headers: string[], { remove, set, add }: HeaderEdits): string[] {

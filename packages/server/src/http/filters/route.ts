@@ -95,7 +95,7 @@ export function loadBalancer({ clusters, proxyLog }: LoadBalancerParts): Filter 
         const plan = {
           transport: target.transport,
           path: exchange.path === '*' ? '*' : `${target.pathPrefix}${exchange.path}${exchange.query}`,
-          headers: [...upstreamRequestHeaders(request.rawHeaders), ...exchange.addedHeaders],
+          headers: [...upstreamRequestHeaders(request.head.rawHeaders), ...exchange.addedHeaders],
           body,
           responseHeaders: exchange.responseHeaders,
           failureResponse: () => unreachable,

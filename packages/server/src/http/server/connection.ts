@@ -1,10 +1,10 @@
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { type InputTurns, LARGE_INPUT_BYTES } from '../input-turns.ts';
-import { copyOf, MalformedMessage } from '../message-parser.ts';
+import { copyOf, MalformedMessage, type MessageParser, type MessageSink } from '../message-parser.ts';
 import { ServerRequest } from './request.ts';
-import { type RequestHead, RequestParser, type RequestParserOptions, type RequestSink } from './request-parser.ts';
-import { type ResponseConnection, ServerResponse } from './response.ts';
+import { createRequestParser, type RequestHead, type RequestParserOptions } from './request-parser.ts';
+import { type ResponseConnection, type ResponseTurn, ServerResponse } from './response.ts';
 import type { HeadEncoder } from './response-head.ts';
 
 /** Creates headers and body of the response to a message that is not a request, or that is not supported. */
@@ -43,16 +43,11 @@ const textResponse: ErrorResponse = (body) => ({ headers: ['Content-Type', 'text
 export interface ConnectionOwner {
   readonly settings: ConnectionSettings;
   readonly heads: HeadEncoder;
+  readonly turn: ResponseTurn;
   /** Shares the time for large requests among connections. */
   readonly turns: InputTurns;
   /** Responds to a request whose head was received, usually with the whole body. */
   serve(request: ServerRequest, response: ServerResponse): void;
-  /** Whether another response was sent in this turn: then `finish` of this one is called at its end. */
-  endsLater(response: ServerResponse): boolean;
-  /** Calls `close` of an ended response soon. */
-  ended(response: ServerResponse): void;
-  /** Calls `uncork` of a response at the end of this turn. */
-  corked(response: ServerResponse): void;
   remove(connection: Connection): void;
 }
 
@@ -76,11 +71,10 @@ function originIn(head: string): string | undefined {
  * A connection of a client. One request is served after another: the next one is parsed when the response is complete. A
  * client that ends its side has disconnected, as in node:http.
  */
-export class Connection implements RequestSink, ResponseConnection {
+export class Connection implements MessageSink<RequestHead>, ResponseConnection {
   readonly socket: Socket;
-  readonly heads: HeadEncoder;
-  readonly #owner: ConnectionOwner;
-  readonly #parser: RequestParser;
+  readonly owner: ConnectionOwner;
+  readonly #parser: MessageParser<RequestHead>;
   #request: ServerRequest | undefined = undefined;
   #response: ServerResponse | undefined = undefined;
   /** `request` has not been served yet. */
@@ -99,9 +93,8 @@ export class Connection implements RequestSink, ResponseConnection {
 
   constructor(socket: Socket, owner: ConnectionOwner) {
     this.socket = socket;
-    this.heads = owner.heads;
-    this.#owner = owner;
-    this.#parser = new RequestParser(this, owner.settings);
+    this.owner = owner;
+    this.#parser = createRequestParser(this, owner.settings);
     socket.on('end', () => this.#onEnd());
     socket.on('drain', () => this.#onDrain());
     // `close` follows.
@@ -119,7 +112,7 @@ export class Connection implements RequestSink, ResponseConnection {
   /** Closes the connection if it has been idle for too long; responds with 408 if its client takes too long for a request. */
   checkTimeout(now: number): void {
     if (this.#closing) return;
-    const { keepAliveMs, headMs, requestMs } = this.#owner.settings;
+    const { keepAliveMs, headMs, requestMs } = this.owner.settings;
     // The client is still reading a response.
     if (!this.#receives && this.socket.writableLength > 0) this.#since = now;
     const age = now - this.#since;
@@ -136,34 +129,19 @@ export class Connection implements RequestSink, ResponseConnection {
 
   onHead(head: RequestHead): void {
     this.#request = new ServerRequest(head, this.socket);
-    this.#response = new ServerResponse(head, this);
+    this.#response = new ServerResponse(this.#request, this);
     this.#isNew = true;
   }
 
   onBody(buffer: Buffer, start: number, end: number): void {
-    this.#request?.push(copyOf(buffer, start, end));
+    this.#request?.body.push(copyOf(buffer, start, end));
   }
 
-  endsLater(response: ServerResponse): boolean {
-    return this.#request?.complete === true && this.#owner.endsLater(response);
-  }
-
-  onCork(response: ServerResponse): void {
-    this.#owner.corked(response);
-  }
-
-  /** The response was written. */
-  onResponseEnd(response: ServerResponse): void {
-    if (this.socket.writableLength === 0) this.#onWritten(response);
-    else this.socket.write(EMPTY, (error) => (error ? response.close(false) : this.#onWritten(response)));
-    if (!response.shouldKeepAlive) this.#close();
-    else if (this.#request?.complete === true) this.#next();
-    else this.#request?.discardUnread();
-  }
-
-  #onWritten(response: ServerResponse): void {
-    response.writableFinished = true;
-    this.#owner.ended(response);
+  onResponseEnd(keepsAlive: boolean): void {
+    const body = this.#request?.body;
+    if (!keepsAlive) this.#close();
+    else if (body?.complete === true) this.#next();
+    else body?.discardUnread();
   }
 
   /** Receives the first bytes of a buffer, in which others are received afterwards. */
@@ -171,7 +149,7 @@ export class Connection implements RequestSink, ResponseConnection {
     if (this.#closing) return;
     if (!this.#parser.done && this.#pipelined.length === 0 && this.#hasRoom) {
       if (bytes < LARGE_INPUT_BYTES) return this.#parse(buffer, bytes);
-      const { turns } = this.#owner;
+      const { turns } = this.owner;
       const begins = !this.#waits && turns.begin();
       if (begins) this.#parse(buffer, bytes);
       else this.#pipelined = copyOf(buffer, 0, bytes);
@@ -186,10 +164,10 @@ export class Connection implements RequestSink, ResponseConnection {
     this.socket.pause();
     if (this.#waits) return;
     this.#waits = true;
-    this.#owner.turns.wait(() => {
+    this.owner.turns.wait(() => {
       if (!this.#waits) return;
       this.#parseWaiting();
-      if (this.#closing || this.#request?.isFull !== true) this.socket.resume();
+      if (this.#closing || this.#request?.body.isFull !== true) this.socket.resume();
     });
   }
 
@@ -221,14 +199,14 @@ export class Connection implements RequestSink, ResponseConnection {
     if (this.#parser.done) {
       this.#receives = false;
       if (end < bytes) this.#pipelined = copyOf(buffer, end, bytes);
-      request.finish();
+      request.body.finish();
       // From now on, reading only shows whether the client disconnects.
       if (this.socket.isPaused()) this.socket.resume();
     } else if (!this.#receives) {
       this.#begin();
     }
     if (this.#isNew) this.#serve(request);
-    else if (request.complete && this.#response?.writableEnded === true) this.#next();
+    else if (request.body.complete && this.#response?.writableEnded === true) this.#next();
   }
 
   #begin(): void {
@@ -241,9 +219,9 @@ export class Connection implements RequestSink, ResponseConnection {
     const response = this.#response;
     if (response === undefined || this.socket.writableEnded) return;
     if (request.method === 'CONNECT')
-      return this.#reject(this.#owner.settings.connectStatus, 'method CONNECT is not supported');
+      return this.#reject(this.owner.settings.connectStatus, 'method CONNECT is not supported');
     if (request.head.expectsContinue) this.socket.write('HTTP/1.1 100 Continue\r\n\r\n', 'latin1');
-    this.#owner.serve(request, response);
+    this.owner.serve(request, response);
   }
 
   /** Prepares for the next request. */
@@ -270,14 +248,14 @@ export class Connection implements RequestSink, ResponseConnection {
   }
 
   #onDrain(): void {
-    this.#response?.onSocketDrain();
+    this.#response?.uncork();
     this.#parsePipelined();
   }
 
   #onEnd(): void {
     if (this.#waits) this.#parseWaiting();
     if (this.#closing) return;
-    if (this.#response?.writableEnded) this.#response.finish();
+    if (this.#response?.writableEnded) this.#response.uncork();
     if (this.#parser.inBody || (this.#parser.hasBegun && !this.#parser.done))
       this.#reject(400, 'malformed request: incomplete');
     else this.socket.end();
@@ -286,7 +264,7 @@ export class Connection implements RequestSink, ResponseConnection {
   /** Responds to bytes that are not a request, unless the client would take that for a part of another response. */
   #reject(status: RejectionStatus, message: string, origin = this.#request?.head.headers.origin): void {
     if (this.#response?.headersSent === true) return this.socket.destroySoon();
-    const { errorResponse = textResponse } = this.#owner.settings;
+    const { errorResponse = textResponse } = this.owner.settings;
     const { headers, body } = errorResponse(message, { status, origin });
     const fields = [...headers, 'Content-Length', String(Buffer.byteLength(body)), 'Connection', 'close'];
     const lines = fields.map((text, at) => text + (at % 2 === 0 ? ': ' : '\r\n'));
@@ -312,7 +290,7 @@ export class Connection implements RequestSink, ResponseConnection {
   #onClose(): void {
     clearTimeout(this.#lingerTimer);
     this.#closing = true;
-    this.#owner.remove(this);
+    this.owner.remove(this);
     this.#abort();
   }
 
@@ -321,7 +299,7 @@ export class Connection implements RequestSink, ResponseConnection {
     const response = this.#response;
     this.#request = undefined;
     this.#response = undefined;
-    request?.abort();
-    if (response && !response.writableFinished) response.close(false);
+    request?.body.abort();
+    response?.close();
   }
 }

@@ -50,8 +50,8 @@ const TEXT = ['Content-Type', 'text/plain'];
 /** Responds with the method, target and body of the request. */
 const echo: Serve = (request, response) => {
   const chunks: Buffer[] = [];
-  request.on('data', (chunk: Buffer) => void chunks.push(chunk));
-  request.on('end', () => {
+  request.body.on('data', (chunk: Buffer) => void chunks.push(chunk));
+  request.body.on('end', () => {
     const text = `${request.method} ${request.url} ${Buffer.concat(chunks)}`;
     response.writeHead(200, [...TEXT, 'Content-Length', String(Buffer.byteLength(text))]);
     response.end(text);
@@ -246,11 +246,11 @@ it('rejects a body that becomes invalid while its handler waits for it, and one 
     ['x\r\n', 'invalid chunk size'],
     [undefined, 'incomplete'],
   ]) {
-    const { promise: failed, resolve } = Promise.withResolvers<Error>();
+    const { promise: failed, resolve } = Promise.withResolvers<boolean>();
     const closed = vi.fn();
     const { client } = await connected((request, response) => {
-      request.on('data', () => (rest === undefined ? client.end() : client.write(rest)));
-      request.on('error', resolve);
+      request.body.on('data', () => (rest === undefined ? client.end() : client.write(rest)));
+      request.body.on('close', () => resolve(request.body.destroyed && !request.body.complete));
       response.on('close', closed);
     });
     const response = await exchange(
@@ -258,7 +258,7 @@ it('rejects a body that becomes invalid while its handler waits for it, and one 
       'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n',
     );
     expect(response).toBe(rejection(BAD, `malformed request: ${reason}`));
-    expect(await failed).toMatchObject({ code: 'ECONNRESET' });
+    expect(await failed).toBe(true);
     expect(closed).toHaveBeenCalledOnce();
   }
 });
@@ -296,12 +296,12 @@ it('does not read a body further than its handler', async () => {
   await vi.waitUntil(() => request.socket.isPaused(), { timeout: 20_000 });
   expect(request.socket.bytesRead).toBeLessThan(1_000_000);
   let bytes = 0;
-  request.on('data', (chunk: Buffer) => {
+  request.body.on('data', (chunk: Buffer) => {
     bytes += chunk.length;
-    request.pause();
-    setImmediate(() => request.resume());
+    request.body.pause();
+    setImmediate(() => request.body.resume());
   });
-  await new Promise<void>((done) => void request.on('end', done));
+  await new Promise<void>((done) => void request.body.on('end', done));
   expect(bytes).toBe(20_000_000);
 });
 
@@ -309,7 +309,7 @@ it('reports when the client has read enough, and that all was written', async ()
   const order: string[] = [];
   const { promise: closed, resolve } = Promise.withResolvers<boolean>();
   const { client } = await connected((_request, response) => {
-    response.on('close', () => resolve(response.writableFinished));
+    response.on('close', ({ isComplete }) => resolve(isComplete));
     response.writeHead(200, TEXT);
     let chunks = 0;
     const more = (): void => {
@@ -385,7 +385,7 @@ it('reports a client that disconnects before the response, during it, and after 
   ] as const) {
     const { promise: closed, resolve } = Promise.withResolvers<unknown>();
     const { client } = await connected((_request, response) => {
-      response.on('close', () => resolve([response.destroyed, response.writableFinished, response.write('x')]));
+      response.on('close', ({ isComplete }) => resolve([response.destroyed, isComplete, response.write('x')]));
       if (started) response.writeHead(200, TEXT).write('a');
       client.destroy();
     });
@@ -416,9 +416,7 @@ it('rejects response headers that would change the framing or contain line break
     ]) {
       expect(() => response.writeHead(200, [name ?? '', value ?? ''])).toThrow(TypeError);
     }
-    response.statusMessage = 'a\r\nb';
-    expect(() => response.writeHead(200, [])).toThrow(TypeError);
-    response.statusMessage = '';
+    expect(() => response.writeHead(200, [], 'a\r\nb')).toThrow(TypeError);
     response.writeHead(200, ['Content-Length', '0']).end();
   });
   expect(await exchange(client, `GET / HTTP/1.1\r\n${CLOSE}`)).toMatch(/^HTTP\/1.1 200 OK\r\nContent-Length: 0\r\n/);
@@ -435,8 +433,8 @@ it('reads the rest of a request whose response came first, before the next one',
 });
 
 it('sends the last response to a client that is still sending', async () => {
-  const { client } = await connected((_request, response) => {
-    response.shouldKeepAlive = false;
+  const { client } = await connected((request, response) => {
+    request.persistent = false;
     response.writeHead(200, ['Content-Length', '2']).end('ok');
   });
   client.write('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 20000000\r\n\r\n');

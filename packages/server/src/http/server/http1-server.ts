@@ -3,7 +3,7 @@ import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import { InputTurns } from '../input-turns.ts';
 import { Connection, type ConnectionOwner, type ConnectionSettings } from './connection.ts';
 import type { ServerRequest } from './request.ts';
-import type { ServerResponse } from './response.ts';
+import { ResponseTurn, type ServerResponse } from './response.ts';
 import { HeadEncoder } from './response-head.ts';
 
 /** A server whose connections can be closed, like that of node:http. */
@@ -39,42 +39,12 @@ export function createHttp1Server(
 ): HttpServer {
   const { tls, checkMs } = options;
   const connections = new Set<Connection>();
-  let ended: ServerResponse[] = [];
-  let unsent: ServerResponse[] = [];
-  let corked: ServerResponse[] = [];
-  let isTurnEnding = false;
-  const endTurn = (): void => {
-    isTurnEnding = false;
-    const written = corked;
-    corked = [];
-    for (const response of written) response.uncork();
-    const responses = unsent;
-    unsent = [];
-    for (const response of responses) response.finish();
-    const closing = ended;
-    ended = [];
-    for (const response of closing) response.close(true);
-  };
-  const scheduleEndOfTurn = (): void => {
-    if (isTurnEnding) return;
-    isTurnEnding = true;
-    setImmediate(endTurn);
-  };
   const owner: ConnectionOwner = {
     settings: options,
     heads: new HeadEncoder(options.keepAliveMs),
+    turn: new ResponseTurn(),
     turns: new InputTurns(),
     serve,
-    // Written one after the other, responses of a turn wake up their clients less often than one by one.
-    endsLater: (response) => ended.length > 0 && unsent.push(response) > 0,
-    ended: (response) => {
-      ended.push(response);
-      scheduleEndOfTurn();
-    },
-    corked: (response) => {
-      corked.push(response);
-      scheduleEndOfTurn();
-    },
     remove: (connection) => void connections.delete(connection),
   };
   const accept = (socket: Socket): void => {

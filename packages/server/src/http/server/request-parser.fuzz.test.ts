@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 import { testSeed } from '../../../../../test/fixtures/seed.ts';
 import { cutAtRandom, mutated, oneOf, type Random, random } from '../message-fuzz.fixture.ts';
 import { MalformedMessage } from '../message-parser.ts';
-import { type RequestHead, RequestParser } from './request-parser.ts';
+import { createRequestParser, type RequestHead } from './request-parser.ts';
 
 /** Result of parsing the first request in some bytes. */
 interface Reading {
@@ -23,7 +23,7 @@ type Meaning = Pick<RequestHead, 'method' | 'url' | 'httpVersion' | 'headers' | 
 function read(...pieces: readonly Buffer[]): Reading {
   let head: RequestHead | undefined;
   let body = '';
-  const parser = new RequestParser({
+  const parser = createRequestParser({
     onHead: (parsed) => {
       head = parsed;
     },
@@ -154,7 +154,7 @@ it('interprets a repeated head like the first one, wherever it is cut', async ()
     if (read(first).outcome !== 'complete') continue;
     const heads: RequestHead[] = [];
     let body = '';
-    const parser = new RequestParser({
+    const parser = createRequestParser({
       onHead: (head) => void heads.push(head),
       onBody: (buffer, start, end) => {
         body += buffer.toString('latin1', start, end);

@@ -5,10 +5,11 @@ import {
   lineEnd,
   MAX_HEAD_BYTES,
   MalformedMessage,
+  type MessageFormat,
   MessageParser,
+  type MessageSink,
   parseContentLength,
   parseFields,
-  type State,
 } from '../message-parser.ts';
 
 /** Head of a request. Requests with the same head share it. */
@@ -32,14 +33,7 @@ export interface RequestHead {
   readonly ambiguity: string | undefined;
 }
 
-/** Receives parsed requests. */
-export interface RequestSink {
-  onHead(head: RequestHead): void;
-  /** Part of the body: bytes `start` to `end` of the buffer passed to `execute`. */
-  onBody(buffer: Buffer, start: number, end: number): void;
-}
-
-/** Options of {@link RequestParser}. */
+/** Options of {@link createRequestParser}. */
 export interface RequestParserOptions {
   /** Whether requests are passed on to other servers: any method, `OPTIONS *`, and a target with the host of the request. */
   readonly passesOn?: boolean | undefined;
@@ -82,42 +76,30 @@ const SINGLE: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Parser of the requests on one connection. It is stricter than that of node:http, which also accepts bytes that RFC 9112 does
- * not allow; both interpret what they accept in the same way (request-parser.fuzz.test.ts).
+ * Creates the parser of the requests on one connection. It is stricter than that of node:http, which also accepts bytes that
+ * RFC 9112 does not allow; both interpret what they accept in the same way (request-parser.fuzz.test.ts).
  */
-export class RequestParser extends MessageParser<RequestHead> {
-  protected override readonly kind = 'request';
-  /** Some clients send one after the body of a request, which its length does not include (RFC 9112 2.2). */
-  protected override readonly allowsEmptyLine = true;
-  readonly #sink: RequestSink;
-  readonly #options: RequestParserOptions;
+export function createRequestParser(
+  sink: MessageSink<RequestHead>,
+  options: RequestParserOptions = {},
+): MessageParser<RequestHead> {
+  const format = { ...REQUEST_FORMAT, parseHead: (text: string) => parseHead(text, options) };
+  return new MessageParser(format, sink, options.isForReplicas ? MAX_REPLICA_HEAD_BYTES : MAX_HEAD_BYTES);
+}
 
-  constructor(sink: RequestSink, options: RequestParserOptions = {}) {
-    super(options.isForReplicas ? MAX_REPLICA_HEAD_BYTES : MAX_HEAD_BYTES);
-    this.#sink = sink;
-    this.#options = options;
-  }
-
-  protected override parseHead(text: string): RequestHead {
-    return parseHead(text, this.#options);
-  }
-
-  protected override checkStart(text: string): void {
+const REQUEST_FORMAT: Omit<MessageFormat<RequestHead>, 'parseHead'> = {
+  kind: 'request',
+  // Some clients send one after the body of a request, which its length does not include (RFC 9112 2.2).
+  emptyLine: 'before',
+  checkStart(text) {
     // At least TLS and other binary protocols do not have to wait for a timeout.
     if (!/^[A-Z]/.test(text)) throw new MalformedMessage('invalid method');
-  }
-
-  protected override begin(head: RequestHead): State {
-    this.#sink.onHead(head);
-    if (head.ambiguity !== undefined || head.method === 'CONNECT') return 'done';
-    if (head.chunked) return 'size';
-    return head.contentLength > 0 ? this.expectBytes(head.contentLength) : 'done';
-  }
-
-  protected override onBody(buffer: Buffer, start: number, end: number): void {
-    this.#sink.onBody(buffer, start, end);
-  }
-}
+  },
+  framing({ ambiguity, method, chunked, contentLength }) {
+    if (ambiguity !== undefined || method === 'CONNECT') return 0;
+    return chunked ? 'chunked' : Math.max(contentLength, 0);
+  },
+};
 
 function parseHead(text: string, { passesOn = false, isForReplicas }: RequestParserOptions): RequestHead {
   const methodEnd = text.indexOf(' ');

@@ -1,19 +1,56 @@
 import { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
+import type { ResponseEnd } from '../../exchange/facts.ts';
 import type { ResponseLike } from '../exchange.ts';
-import type { RequestHead } from './request-parser.ts';
+import type { ServerRequest } from './request.ts';
 import type { HeadEncoder } from './response-head.ts';
 
 /** The connection of a response. */
 export interface ResponseConnection {
   readonly socket: Socket;
-  readonly heads: HeadEncoder;
-  /** Whether the end of a response is sent at the end of the turn, by its `finish`; else it is sent at once. */
-  endsLater(response: ServerResponse): boolean;
-  /** The response collects what is written until the end of the turn. */
-  onCork(response: ServerResponse): void;
-  /** The whole response was written to the socket. */
-  onResponseEnd(response: ServerResponse): void;
+  readonly owner: { readonly heads: HeadEncoder; readonly turn: ResponseTurn };
+  /** The whole response was passed to the socket. */
+  onResponseEnd(keepsAlive: boolean): void;
+}
+
+/** What is left to do for the responses of a server at the end of a turn of the event loop. */
+export class ResponseTurn {
+  #corked: ServerResponse[] = [];
+  #written: ServerResponse[] = [];
+  #isEnding = false;
+
+  /** Whether a response was written in this turn: sent one after the other at its end, others wake up their clients less often. */
+  get hasWritten(): boolean {
+    return this.#written.length > 0;
+  }
+
+  /** Calls `uncork` of a response at the end. */
+  uncorkLater(response: ServerResponse): void {
+    this.#corked.push(response);
+    this.#schedule();
+  }
+
+  /** Calls `close` of a response at the end, after those that are uncorked. */
+  closeLater(response: ServerResponse): void {
+    this.#written.push(response);
+    this.#schedule();
+  }
+
+  #schedule(): void {
+    if (this.#isEnding) return;
+    this.#isEnding = true;
+    setImmediate(this.#end);
+  }
+
+  readonly #end = (): void => {
+    this.#isEnding = false;
+    const corked = this.#corked;
+    this.#corked = [];
+    for (const response of corked) response.uncork();
+    const written = this.#written;
+    this.#written = [];
+    for (const response of written) response.close();
+  };
 }
 
 /** Text that is collected before the client counts as slow, in characters: the size of the socket's own buffer. */
@@ -21,29 +58,31 @@ const MAX_CORKED = 64 * 1024;
 /** Buffers up to this size are copied behind the head or into their chunk, so that they are one write. */
 const MAX_COPIED_BYTES = 4 * 1024;
 const LAST_CHUNK = '0\r\n\r\n';
+const EMPTY = Buffer.alloc(0);
+
+interface ResponseEvents {
+  /** The client has read what was written. */
+  readonly drain: () => void;
+  /** The response is complete, or the client has disconnected. */
+  readonly close: (end: ResponseEnd) => void;
+}
 
 /** Never changed: the second listener begins a new list. */
-const NO_LISTENERS: (() => void)[] = [];
+const NO_LISTENERS: ResponseEvents['close'][] = [];
 
 type Encoding = 'latin1' | 'utf8';
 type OnWritten = (error?: Error | null) => void;
 
 /**
  * The response to one request, with the members of `ServerResponse` of node:http that are used. A response that ends with its
- * first part is one write to the socket. Events: `drain`, and `close` when it is complete or the client has disconnected.
+ * first part is one write to the socket.
  */
 export class ServerResponse implements ResponseLike {
-  statusCode = 200;
-  statusMessage = '';
-  sendDate = true;
-  shouldKeepAlive: boolean;
   headersSent = false;
   writableEnded = false;
-  /** The whole response was passed to the operating system. */
-  writableFinished = false;
   /** The client has disconnected. */
   destroyed = false;
-  readonly #request: RequestHead;
+  readonly #request: ServerRequest;
   readonly #connection: ResponseConnection;
   /** Head that is sent with the first bytes of the body. */
   #head = '';
@@ -51,32 +90,34 @@ export class ServerResponse implements ResponseLike {
   #chunked = false;
   /** Bytes of the body that must follow; -1 if its length is not known. */
   #remaining = -1;
+  #status = 0;
+  #keepsAlive = false;
   #isFinished = false;
+  /** It was passed to the operating system. */
+  #isWritten = false;
   #needsDrain = false;
   #isCorked = false;
   #isSocketCorked = false;
   /** Latin-1 text that is sent when the response is uncorked. */
   #text = '';
   /** The first listener of `close`, and the others. */
-  #closeListener: (() => void) | undefined = undefined;
+  #closeListener: ResponseEvents['close'] | undefined = undefined;
   #otherListeners = NO_LISTENERS;
   /** Most responses need none. */
   #drain: EventEmitter | undefined = undefined;
 
-  constructor(request: RequestHead, connection: ResponseConnection) {
+  constructor(request: ServerRequest, connection: ResponseConnection) {
     this.#request = request;
     this.#connection = connection;
-    this.shouldKeepAlive = request.persistent;
   }
 
-  on(event: 'close' | 'drain', listener: () => void): this {
+  on<Event extends keyof ResponseEvents>(event: Event, listener: ResponseEvents[Event]): void {
     if (event === 'close') return this.once(event, listener);
     this.#drain ??= new EventEmitter();
     this.#drain.on(event, listener);
-    return this;
   }
 
-  once(event: 'close' | 'drain', listener: () => void): this {
+  once<Event extends keyof ResponseEvents>(event: Event, listener: ResponseEvents[Event]): void {
     if (event === 'close') {
       // V8 allocates 17 slots when an empty array grows, and most responses have two listeners.
       if (!this.#closeListener) this.#closeListener = listener;
@@ -86,28 +127,27 @@ export class ServerResponse implements ResponseLike {
       this.#drain ??= new EventEmitter();
       this.#drain.once(event, listener);
     }
-    return this;
   }
 
   /** Sets the head, which is sent with the first part of the body. Throws TypeError for invalid headers. */
-  writeHead(status: number, headers: readonly string[]): this {
+  writeHead(status: number, headers: readonly string[], reason?: string): this {
     if (this.headersSent) throw new Error('the response has begun already');
-    const { method, httpVersion } = this.#request;
+    const { method, persistent, head: request } = this.#request;
     this.#hasBody = method !== 'HEAD' && status !== 204 && status !== 304;
-    const head = this.#connection.heads.encode(headers, {
+    const head = this.#connection.owner.heads.encode(headers, {
       status,
-      reason: this.statusMessage,
-      keepsAlive: this.shouldKeepAlive,
-      sendsDate: this.sendDate,
+      reason: reason ?? '',
+      keepsAlive: persistent,
+      sendsDate: reason === undefined,
       hasBody: this.#hasBody,
-      httpVersion,
+      httpVersion: request.httpVersion,
     });
     this.#head = head.text;
     this.#chunked = head.chunked;
     this.#remaining = head.length;
-    this.shouldKeepAlive = head.keepsAlive;
+    this.#keepsAlive = head.keepsAlive;
     this.headersSent = true;
-    this.statusCode = status;
+    this.#status = status;
     return this;
   }
 
@@ -121,9 +161,9 @@ export class ServerResponse implements ResponseLike {
     if (!this.#isCorked) {
       // A stream may get several events in a turn of the event loop.
       this.#isCorked = true;
-      this.#connection.onCork(this);
+      this.#connection.owner.turn.uncorkLater(this);
     }
-    const more = this.#send(chunk, undefined, false, callback);
+    const more = this.#send(chunk, undefined, callback);
     if (!more) this.#needsDrain = true;
     return more;
   }
@@ -131,22 +171,34 @@ export class ServerResponse implements ResponseLike {
   end(chunk: string | Buffer = '', encoding?: Encoding): this {
     if (this.writableEnded || this.destroyed) return this;
     if (!this.headersSent) this.writeHead(200, ['Content-Length', String(Buffer.byteLength(chunk))]);
-    const isLater = !this.#isCorked && this.#connection.endsLater(this);
-    if (isLater) this.#isCorked = true;
-    this.#send(chunk, encoding, true);
+    const { turn } = this.#connection.owner;
+    const isLater = !this.#isCorked && turn.hasWritten && this.#request.body.complete;
+    if (isLater) {
+      this.#isCorked = true;
+      turn.uncorkLater(this);
+    }
     this.writableEnded = true;
-    if (!isLater) this.finish();
+    this.#send(chunk, encoding);
+    if (!isLater) this.#finish();
     return this;
   }
 
   /** Sends what is left of an ended response. */
-  finish(): void {
+  #finish(): void {
     if (this.#isFinished || this.destroyed) return;
     this.#isFinished = true;
     this.uncork();
+    const { socket } = this.#connection;
     // A client would take the next response for the rest of this one.
-    if (this.#remaining > 0) this.#connection.socket.destroy();
-    else this.#connection.onResponseEnd(this);
+    if (this.#remaining > 0) return void socket.destroy();
+    if (socket.writableLength === 0) this.#onWritten();
+    else socket.write(EMPTY, (error) => (error ? this.close() : this.#onWritten()));
+    this.#connection.onResponseEnd(this.#keepsAlive);
+  }
+
+  #onWritten(): void {
+    this.#isWritten = true;
+    this.#connection.owner.turn.closeLater(this);
   }
 
   /** Collects what is written until `uncork`; without it, what is written in a turn is sent at its end, which costs more. */
@@ -154,46 +206,43 @@ export class ServerResponse implements ResponseLike {
     this.#isCorked = true;
   }
 
-  /** Sends what was collected. */
+  /** Sends what was collected. Also called at the end of a turn that has written, and when the socket has sent what it buffered. */
   uncork(): void {
-    if (!this.#isCorked) return;
-    this.#isCorked = false;
-    this.#sendText();
     const { socket } = this.#connection;
-    if (this.#isSocketCorked) {
-      this.#isSocketCorked = false;
-      socket.uncork();
+    if (this.#isCorked) {
+      this.#isCorked = false;
+      this.#sendText();
+      if (this.#isSocketCorked) {
+        this.#isSocketCorked = false;
+        socket.uncork();
+      }
     }
-    // The socket has taken all of the text, and emits nothing.
-    if (this.#needsDrain && !socket.writableNeedDrain) this.onSocketDrain();
+    // If the socket has taken all of the text, it emits nothing.
+    if (this.#needsDrain && !socket.writableNeedDrain) {
+      this.#needsDrain = false;
+      this.#drain?.emit('drain');
+    }
+    if (this.writableEnded) this.#finish();
   }
 
   /** Closes the connection, unless the response is complete: then the connection may have the next one. */
-  destroy(): this {
-    if (this.writableEnded) this.finish();
-    if (!this.writableFinished) this.#connection.socket.destroy();
-    return this;
-  }
-
-  /** The socket has sent what was buffered. */
-  onSocketDrain(): void {
-    if (!this.#needsDrain) return;
-    this.#needsDrain = false;
-    this.#drain?.emit('drain');
+  destroy(): void {
+    if (this.writableEnded) this.#finish();
+    if (!this.#isWritten) this.#connection.socket.destroy();
   }
 
   /** The response is complete, or the connection was closed. */
-  close(finished: boolean): void {
+  close(): void {
     if (this.destroyed) return;
-    this.writableFinished = finished;
     this.destroyed = true;
+    const end = { status: this.headersSent ? this.#status : undefined, isComplete: this.#isWritten };
     const first = this.#closeListener;
     const others = this.#otherListeners;
     // A call may retain its response, which must not retain what listened to it.
     this.#closeListener = undefined;
     this.#otherListeners = NO_LISTENERS;
-    first?.();
-    for (const listener of others) listener();
+    first?.(end);
+    for (const listener of others) listener(end);
   }
 
   #sendText(): void {
@@ -203,7 +252,9 @@ export class ServerResponse implements ResponseLike {
     if (!this.#connection.socket.write(text, 'latin1')) this.#needsDrain = true;
   }
 
-  #send(chunk: string | Buffer, encoding: Encoding | undefined, isLast: boolean, callback?: OnWritten): boolean {
+  /** Sends a part of the body, with its framing: the last one if the response has ended. */
+  #send(chunk: string | Buffer, encoding?: Encoding, callback?: OnWritten): boolean {
+    const isLast = this.writableEnded;
     const head = this.#head;
     this.#head = '';
     const isText = typeof chunk === 'string';

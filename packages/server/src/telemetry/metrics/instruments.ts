@@ -46,6 +46,14 @@ const MAX_SERIES = 2000;
 /** Attributes of the series for values beyond the limit (OpenTelemetry's convention). */
 const OVERFLOW: MetricAttributes = { 'otel.metric.overflow': true };
 
+/** What a metric records of an operation. */
+interface SeriesOf<Operation> {
+  /** Identifies the series; parts without a value do not count. */
+  readonly key: (operation: Operation) => readonly (string | undefined)[];
+  /** The attributes of the series. */
+  readonly attributes: (operation: Operation) => MetricAttributes;
+}
+
 /** Series whose keys begin in the same way. */
 class SeriesNode {
   series: Histogram | undefined = undefined;
@@ -57,33 +65,27 @@ class SeriesNode {
  * A histogram metric with its series, of values that operations have. Attributes contain names that others choose: beyond the
  * limit, new series are merged into one overflow series without attributes.
  */
-export class HistogramFamily<Operation> {
+export class HistogramFamily<Operation extends { readonly seconds: number }> {
   readonly #description: MetricDescription;
   readonly #bounds: Float64Array;
-  readonly #attributesOf: (operation: Operation) => MetricAttributes;
+  readonly #seriesOf: SeriesOf<Operation>;
   readonly #series: Histogram[] = [];
   #overflow: Histogram | undefined = undefined;
-  /** The series by the parts of their keys: to find one, no key has to be made of them. */
+  /** The series by the parts of their keys: to find one, no text has to be made of them. */
   readonly #root = new SeriesNode();
 
-  /** `attributesOf` returns the attributes of the series of an operation. */
-  constructor(
-    description: MetricDescription,
-    bounds: readonly number[],
-    attributesOf: (operation: Operation) => MetricAttributes,
-  ) {
+  constructor(description: MetricDescription, bounds: readonly number[], seriesOf: SeriesOf<Operation>) {
     this.#description = description;
     this.#bounds = Float64Array.from(bounds);
-    this.#attributesOf = attributesOf;
+    this.#seriesOf = seriesOf;
   }
 
-  /** Records a value of an operation in the series of a key, which has up to four parts. Part of the hot path. */
-  record(value: number, operation: Operation, first: string, second?: string, third?: string, fourth?: string): void {
-    let node = this.#root.next.get(first);
-    if (second !== undefined) node = node?.next.get(second);
-    if (third !== undefined) node = node?.next.get(third);
-    if (fourth !== undefined) node = node?.next.get(fourth);
-    (node?.series ?? this.#open(operation, [first, second, third, fourth])).record(value);
+  /** Records a value of an operation that has ended: its duration by default. Part of the hot path. */
+  record(operation: Operation, value: number = operation.seconds): void {
+    const key = this.#seriesOf.key(operation);
+    let node: SeriesNode | undefined = this.#root;
+    for (const part of key) if (part !== undefined) node = node?.next.get(part);
+    (node?.series ?? this.#open(operation, key)).record(value);
   }
 
   /** Adds the series of a new key; returns the overflow series beyond the limit. */
@@ -94,7 +96,7 @@ export class HistogramFamily<Operation> {
     }
     let node = this.#root;
     for (const part of key) if (part !== undefined) node = node.next.getOrInsertComputed(part, () => new SeriesNode());
-    node.series = new Histogram(this.#attributesOf(operation), this.#bounds);
+    node.series = new Histogram(this.#seriesOf.attributes(operation), this.#bounds);
     this.#series.push(node.series);
     return node.series;
   }

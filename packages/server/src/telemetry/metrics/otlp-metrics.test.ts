@@ -63,7 +63,7 @@ describe('metrics sent to a collector', () => {
       OTEL_EXPORTER_OTLP_HEADERS: 'x-token=secret%201',
       OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test',
     });
-    requests.mcpServer({ method: 'ping', seconds: 0.3 });
+    requests.mcpServer.record({ method: 'ping', seconds: 0.3 });
     requests.activeRequests('mcp').value++;
     await exported.flush();
     expect(received).toHaveLength(1);
@@ -108,7 +108,7 @@ describe('metrics sent to a collector', () => {
     const all = await receiving();
     const { requests, exported } = await exporting('http/json', { OTEL_EXPORTER_OTLP_ENDPOINT: all.url });
     for (const seconds of [1, 2]) {
-      requests.mcpServer({ method: 'ping', seconds });
+      requests.mcpServer.record({ method: 'ping', seconds });
       await exported.flush();
     }
     const counted = all.requests.map((sent) => metricIn(sent, 'mcp.server.operation.duration'));
@@ -133,10 +133,10 @@ describe('metrics sent to a collector', () => {
         namespaces: () => 3,
       },
     );
-    requests.mcpServer({ method: 'ping', seconds: 1 });
+    requests.mcpServer.record({ method: 'ping', seconds: 1 });
     await exported.flush();
     events = 7;
-    requests.mcpServer({ method: 'ping', seconds: 1 });
+    requests.mcpServer.record({ method: 'ping', seconds: 1 });
     await exported.flush();
     const each = (name: string) => received.map((sent) => metricIn(sent, name));
     expect(each('mcp.server.operation.duration')).toMatchObject(
@@ -158,7 +158,7 @@ describe('metrics sent to a collector', () => {
       OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: `${url}/v1/metrics`,
       OTEL_EXPORTER_OTLP_COMPRESSION: 'gzip',
     });
-    requests.mcpServer({ method: 'ping', seconds: 1 });
+    requests.mcpServer.record({ method: 'ping', seconds: 1 });
     await exported.flush();
     expect(received).toMatchObject([
       { path: '/v1/metrics', headers: { 'content-type': 'application/x-protobuf', 'content-encoding': 'gzip' } },
@@ -172,7 +172,7 @@ describe('metrics sent to a collector', () => {
       OTEL_EXPORTER_OTLP_ENDPOINT: url,
       OTEL_EXPORTER_OTLP_METRICS_HEADERS: 'x-token=secret',
     });
-    requests.mcpServer({ method: 'ping', seconds: 1 });
+    requests.mcpServer.record({ method: 'ping', seconds: 1 });
     await exported.flush();
     expect(received).toMatchObject([{ headers: { 'x-token': 'secret' } }]);
     expect(points).toContainEqual(expect.objectContaining(PINGED));
@@ -182,7 +182,7 @@ describe('metrics sent to a collector', () => {
     const { url, requests: received } = await receiving();
     const { requests, exported } = await exporting('http/json', { OTEL_EXPORTER_OTLP_ENDPOINT: url });
     for (let tool = 0; tool < 1_500; tool++)
-      requests.mcpServer({ method: 'tools/call', subject: { kind: 'tool', name: `t${tool}` }, seconds: 1 });
+      requests.mcpServer.record({ method: 'tools/call', subject: { kind: 'tool', name: `t${tool}` }, seconds: 1 });
     await exported.flush();
     expect(received.length).toBeGreaterThan(1);
     const tools = received.flatMap(({ body }) => body.toString().match(/"gen_ai.tool.name"/g) ?? []);

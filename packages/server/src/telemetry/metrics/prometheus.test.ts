@@ -12,7 +12,7 @@ async function scraped(requests: RequestMetrics, state?: Partial<ServiceState>):
 describe('the Prometheus text', () => {
   it('has each metric with unit, help and type', async () => {
     const requests = new RequestMetrics();
-    requests.http({ listener: 'mcp', method: 'POST', status: 200, seconds: 0.3 });
+    requests.http.record({ listener: 'mcp', method: 'POST', status: 200, seconds: 0.3 });
     const text = await scraped(requests);
     expect(text).toContain(
       [
@@ -32,7 +32,7 @@ describe('the Prometheus text', () => {
 
   it('has cumulative buckets', async () => {
     const requests = new RequestMetrics();
-    for (const seconds of [0.000_1, 0.002, 0.3, 0.3, 99]) requests.mcpServer({ method: 'ping', seconds });
+    for (const seconds of [0.000_1, 0.002, 0.3, 0.3, 99]) requests.mcpServer.record({ method: 'ping', seconds });
     const samples = samplesOf(await scraped(requests));
     expect(histogramsOf(samples).size).toBe(1);
     const bucket = (le: string) => sampleOf(samples, 'mcp_server_operation_duration_seconds_bucket', { le });
@@ -44,7 +44,7 @@ describe('the Prometheus text', () => {
     const requests = new RequestMetrics();
     const tools = ['say "hi"', 'C:\\new', 'two\nlines', '\\n', '","x="', 'Köln 🔑', '# HELP x y'];
     for (const name of tools) {
-      requests.mcpServer({ method: 'tools/call', namespace: 'n', subject: { kind: 'tool', name }, seconds: 1 });
+      requests.mcpServer.record({ method: 'tools/call', namespace: 'n', subject: { kind: 'tool', name }, seconds: 1 });
     }
     const samples = samplesOf(await scraped(requests));
     for (const gen_ai_tool_name of tools) {
@@ -76,8 +76,8 @@ describe('the Prometheus text', () => {
     const count = () => {
       for (const name of names) {
         const call = { method: 'tools/call', subject: { kind: 'tool', name }, seconds: 1 } as const;
-        requests.mcpServer(call);
-        requests.mcpClient({ ...call, server: 'up:1' });
+        requests.mcpServer.record(call);
+        requests.mcpClient.record({ ...call, server: 'up:1' });
       }
     };
     count();

@@ -30,20 +30,21 @@ describe('the metrics of requests', () => {
       subject: { kind: 'tool', name: 'find' },
       seconds: SECONDS,
     } as const;
-    metrics.mcpServer(call);
-    metrics.mcpServer({ ...call, seconds: 1 });
-    metrics.mcpServer({ ...call, errorType: 'tool_error', outcome: 'tool_error' });
+    metrics.mcpServer.record(call);
+    metrics.mcpServer.record({ ...call, seconds: 1 });
+    metrics.mcpServer.record({ ...call, errorType: 'tool_error', outcome: 'tool_error' });
     // The code is that of an upstream's error, too.
-    for (const outcome of ['blocked', 'failed'] as const) metrics.mcpServer({ ...call, errorType: '-32001', outcome });
-    metrics.mcpServer({ ...call, subject: { kind: 'tool', name: 'add' } });
-    metrics.mcpServer({ ...call, namespace: 'default' });
-    metrics.mcpServer({
+    for (const outcome of ['blocked', 'failed'] as const)
+      metrics.mcpServer.record({ ...call, errorType: '-32001', outcome });
+    metrics.mcpServer.record({ ...call, subject: { kind: 'tool', name: 'add' } });
+    metrics.mcpServer.record({ ...call, namespace: 'default' });
+    metrics.mcpServer.record({
       method: 'prompts/get',
       namespace: 'crm',
       subject: { kind: 'prompt', name: 'find' },
       seconds: SECONDS,
     });
-    metrics.mcpServer({ method: 'ping', seconds: SECONDS });
+    metrics.mcpServer.record({ method: 'ping', seconds: SECONDS });
     const called = { 'mcp.method.name': 'tools/call', 'gen_ai.operation.name': 'execute_tool' };
     expect(labels(metrics, 'mcp.server.operation.duration')).toEqual([
       { ...called, 'gen_ai.tool.name': 'find', 'sluice.namespace': 'crm' },
@@ -81,9 +82,10 @@ describe('the metrics of requests', () => {
 
   it('merge unknown methods', () => {
     const metrics = new RequestMetrics();
-    for (const method of ['x', 'y\n z', 'tools/Call', '']) metrics.mcpServer({ method, seconds: SECONDS });
-    for (const method of ['x', '__proto__']) metrics.mcpClient({ method, server: 'up:1', seconds: SECONDS });
-    for (const method of ['BREW', 'get']) metrics.http({ listener: 'mcp', method, status: 405, seconds: SECONDS });
+    for (const method of ['x', 'y\n z', 'tools/Call', '']) metrics.mcpServer.record({ method, seconds: SECONDS });
+    for (const method of ['x', '__proto__']) metrics.mcpClient.record({ method, server: 'up:1', seconds: SECONDS });
+    for (const method of ['BREW', 'get'])
+      metrics.http.record({ listener: 'mcp', method, status: 405, seconds: SECONDS });
     expect(labels(metrics, 'mcp.server.operation.duration')).toEqual([{ 'mcp.method.name': '_OTHER' }]);
     expect(totals(metrics, 'mcp.server.operation.duration')).toMatchObject([{ count: 4 }]);
     expect(labels(metrics, 'mcp.client.operation.duration')).toMatchObject([{ 'mcp.method.name': '_OTHER' }]);
@@ -94,11 +96,12 @@ describe('the metrics of requests', () => {
     const metrics = new RequestMetrics();
     const known = ['-32700', '-32600', '-32602', '-32603', '-32000', '-32002', '-32021', '-32042', '400', '499', '503'];
     const words = ['tool_error', 'cancelled', 'timeout'];
-    for (const errorType of [...known, ...words]) metrics.mcpServer({ method: 'ping', errorType, seconds: SECONDS });
+    for (const errorType of [...known, ...words])
+      metrics.mcpServer.record({ method: 'ping', errorType, seconds: SECONDS });
     const own = ['-32055', '7', '200', '604', '1e+300', '-9007199254740993'];
     for (const errorType of [...own, '_OTHER']) {
-      metrics.mcpServer({ method: 'ping', errorType, seconds: SECONDS });
-      metrics.mcpClient({ method: 'ping', errorType, server: 'up:1', seconds: SECONDS });
+      metrics.mcpServer.record({ method: 'ping', errorType, seconds: SECONDS });
+      metrics.mcpClient.record({ method: 'ping', errorType, server: 'up:1', seconds: SECONDS });
     }
     const types = (name: string) => labels(metrics, name).map((each) => each['error.type']);
     expect(types('mcp.server.operation.duration')).toEqual([...known, ...words, '_OTHER']);
@@ -111,15 +114,15 @@ describe('the metrics of requests', () => {
     ['[::1]:9', { 'server.address': '::1', 'server.port': 9 }],
   ])('identify the upstream %s by address and port', (server, address) => {
     const metrics = new RequestMetrics();
-    metrics.mcpClient({ method: 'tools/list', server, seconds: SECONDS });
+    metrics.mcpClient.record({ method: 'tools/list', server, seconds: SECONDS });
     expect(labels(metrics, 'mcp.client.operation.duration')).toEqual([{ 'mcp.method.name': 'tools/list', ...address }]);
   });
 
   it('distinguish calls of capability services by method, service and error', () => {
     const metrics = new RequestMetrics();
     const call = { method: 'tool.ToolInvoker/InvokeTool', server: 'svc:50051', seconds: SECONDS };
-    metrics.rpcClient(call);
-    metrics.rpcClient({ ...call, errorType: 'UNAVAILABLE' });
+    metrics.rpcClient.record(call);
+    metrics.rpcClient.record({ ...call, errorType: 'UNAVAILABLE' });
     const called = {
       'rpc.system.name': 'grpc',
       'rpc.method': call.method,
@@ -132,10 +135,10 @@ describe('the metrics of requests', () => {
   it('distinguish HTTP requests by listener, method and status', () => {
     const metrics = new RequestMetrics(new Set(['tls']));
     const request = { listener: 'mcp', method: 'POST', status: 200, seconds: SECONDS };
-    metrics.http(request);
-    metrics.http({ ...request, status: 503 });
-    metrics.http({ ...request, status: undefined });
-    metrics.http({ ...request, listener: 'tls', method: 'GET' });
+    metrics.http.record(request);
+    metrics.http.record({ ...request, status: 503 });
+    metrics.http.record({ ...request, status: undefined });
+    metrics.http.record({ ...request, listener: 'tls', method: 'GET' });
     const mcp = { 'http.request.method': 'POST', 'url.scheme': 'http', 'sluice.listener': 'mcp' };
     expect(labels(metrics, 'http.server.request.duration')).toEqual([
       { ...mcp, 'http.response.status_code': 200 },
@@ -212,11 +215,15 @@ describe('the metrics of requests', () => {
     const long = 'x'.repeat(5_000_000);
     metrics.completion({ operation: 'chat', requestModel: long, server: 'llm:1', seconds: SECONDS });
     metrics.completion({ operation: 'chat', requestModel: `${long}y`, server: 'llm:1', seconds: SECONDS });
-    metrics.mcpServer({ method: 'tools/call', subject: { kind: 'tool', name: 'half a \ud83d' }, seconds: SECONDS });
+    metrics.mcpServer.record({
+      method: 'tools/call',
+      subject: { kind: 'tool', name: 'half a \ud83d' },
+      seconds: SECONDS,
+    });
     const [completion, ...others] = labels(metrics, 'gen_ai.client.operation.duration');
     expect(others).toEqual([]);
     expect(completion?.['gen_ai.request.model']).toBe('x'.repeat(256));
-    metrics.mcpServer({
+    metrics.mcpServer.record({
       method: 'tools/call',
       subject: { kind: 'tool', name: `${'x'.repeat(255)}\u{1f600}` },
       seconds: SECONDS,

@@ -59,55 +59,77 @@ export interface UpDownCounter {
   value: number;
 }
 
-/**
- * Metrics of requests by OpenTelemetry's semantic conventions for HTTP, MCP and generative AI. Part of the hot path: where
- * an operation is like the one before, recording it costs the comparison of the names, else a lookup.
- */
+/** Metrics of requests by OpenTelemetry's semantic conventions for HTTP, MCP and generative AI. Part of the hot path. */
 export class RequestMetrics {
   readonly #secure: ReadonlySet<string>;
-  readonly #mcpServer = new HistogramFamily<McpServerOperation>(
+  readonly mcpServer = new HistogramFamily<McpServerOperation>(
     { name: 'mcp.server.operation.duration', description: 'Duration of MCP requests of clients', unit: 's' },
     MCP_SECONDS,
-    (operation) => ({
-      ...attributesOf(operation),
-      ...(outcomeOf(operation) !== 'completed' && { [OUTCOME]: outcomeOf(operation) }),
-      ...(operation.namespace && { 'sluice.namespace': attributeText(operation.namespace) }),
-    }),
+    {
+      key: (operation) => {
+        const { namespace = '', method, errorType, subject } = operation;
+        const outcome = outcomeOf(operation);
+        const end = outcome === 'completed' ? '' : `${outcome}/${countedErrorType(errorType)}`;
+        return [namespace, countedMethod(method), end, subject?.name];
+      },
+      attributes: (operation) => ({
+        ...attributesOf(operation),
+        ...(outcomeOf(operation) !== 'completed' && { [OUTCOME]: outcomeOf(operation) }),
+        ...(operation.namespace && { 'sluice.namespace': attributeText(operation.namespace) }),
+      }),
+    },
   );
-  readonly #mcpClient = new HistogramFamily<McpClientOperation>(
+  readonly mcpClient = new HistogramFamily<McpClientOperation>(
     { name: 'mcp.client.operation.duration', description: 'Duration of MCP requests sent to upstreams', unit: 's' },
     MCP_SECONDS,
-    (operation) => ({ ...attributesOf(operation), ...serverAddress(operation.server) }),
+    {
+      key: ({ server, method, errorType, subject }) => [
+        server,
+        countedMethod(method),
+        countedErrorType(errorType),
+        subject?.name,
+      ],
+      attributes: (operation) => ({ ...attributesOf(operation), ...serverAddress(operation.server) }),
+    },
   );
-  readonly #http = new HistogramFamily<HttpRequest>(
+  readonly http = new HistogramFamily<HttpRequest>(
     { name: 'http.server.request.duration', description: 'Duration of HTTP requests', unit: 's' },
     HTTP_SECONDS,
-    ({ listener, method, status }) => ({
-      'http.request.method': HTTP_METHODS.has(method) ? method : OTHER,
-      ...this.#listenerAttributes(listener),
-      ...(status !== undefined && { 'http.response.status_code': status }),
-      ...(status !== undefined && status >= 500 && { 'error.type': String(status) }),
-    }),
+    {
+      key: ({ listener, method, status }) => [HTTP_METHODS.has(method) ? method : OTHER, String(status), listener],
+      attributes: ({ listener, method, status }) => ({
+        'http.request.method': HTTP_METHODS.has(method) ? method : OTHER,
+        ...this.#listenerAttributes(listener),
+        ...(status !== undefined && { 'http.response.status_code': status }),
+        ...(status !== undefined && status >= 500 && { 'error.type': String(status) }),
+      }),
+    },
   );
-  readonly #rpcClient = new HistogramFamily<RpcCall>(
+  readonly rpcClient = new HistogramFamily<RpcCall>(
     { name: 'rpc.client.call.duration', description: 'Duration of capability service calls', unit: 's' },
     HTTP_SECONDS,
-    ({ method, server, errorType }) => ({
-      'rpc.system.name': 'grpc',
-      'rpc.method': method,
-      ...serverAddress(server),
-      ...(errorType && { 'error.type': errorType }),
-    }),
+    {
+      key: ({ method, server, errorType }) => [method, server, errorType],
+      attributes: ({ method, server, errorType }) => ({
+        'rpc.system.name': 'grpc',
+        'rpc.method': method,
+        ...serverAddress(server),
+        ...(errorType && { 'error.type': errorType }),
+      }),
+    },
   );
   readonly #completions = new HistogramFamily<Completion>(
     { name: 'gen_ai.client.operation.duration', description: 'Duration of completions', unit: 's' },
     COMPLETION_SECONDS,
-    completionAttributes,
+    { key: (completion) => [completionKey(completion)], attributes: completionAttributes },
   );
-  readonly #tokens = new HistogramFamily<{ readonly completion: Completion; readonly type: 'input' | 'output' }>(
+  readonly #tokens = new HistogramFamily<Completion & { readonly type: 'input' | 'output' }>(
     { name: 'gen_ai.client.token.usage', description: 'Input and output tokens of completions', unit: '{token}' },
     TOKENS,
-    ({ completion, type }) => ({ ...completionAttributes(completion), 'gen_ai.token.type': type }),
+    {
+      key: (completion) => [completion.type, completionKey(completion)],
+      attributes: (completion) => ({ ...completionAttributes(completion), 'gen_ai.token.type': completion.type }),
+    },
   );
   readonly #active = new Map<string, UpDownCounter>();
 
@@ -122,43 +144,12 @@ export class RequestMetrics {
     return this.#active.getOrInsertComputed(listener, () => ({ attributes, value: 0 }));
   }
 
-  /** An HTTP request ended. */
-  http(request: HttpRequest): void {
-    const { listener, method, status, seconds } = request;
-    this.#http.record(seconds, request, HTTP_METHODS.has(method) ? method : OTHER, String(status), listener);
-  }
-
-  /** A client's message has a response. */
-  mcpServer(operation: McpServerOperation): void {
-    const { namespace = '', seconds, method, errorType, subject } = operation;
-    const outcome = outcomeOf(operation);
-    const end = outcome === 'completed' ? '' : `${outcome}/${countedErrorType(errorType)}`;
-    this.#mcpServer.record(seconds, operation, namespace, countedMethod(method), end, subject?.name);
-  }
-
-  /** A message to an upstream ended. */
-  mcpClient(operation: McpClientOperation): void {
-    const { server, seconds, method, errorType, subject } = operation;
-    const end = countedErrorType(errorType);
-    this.#mcpClient.record(seconds, operation, server, countedMethod(method), end, subject?.name);
-  }
-
-  /** A call of a capability service ended. */
-  rpcClient(call: RpcCall): void {
-    const { method, server, errorType, seconds } = call;
-    this.#rpcClient.record(seconds, call, method, server, errorType);
-  }
-
   /** A completion ended. */
   completion(completion: Completion): void {
-    const { operation, requestModel = '', responseModel = '', server, errorType = '', seconds } = completion;
-    const model = boundedName(requestModel);
-    // The length makes the key unique for all names.
-    const key = `${operation} ${server} ${errorType} ${model.length} ${model}${boundedName(responseModel)}`;
-    this.#completions.record(seconds, completion, key);
+    this.#completions.record(completion);
     for (const type of ['input', 'output'] as const) {
       const tokens = completion[`${type}Tokens`];
-      if (tokens !== undefined) this.#tokens.record(tokens, { completion, type }, type, key);
+      if (tokens !== undefined) this.#tokens.record({ ...completion, type }, tokens);
     }
   }
 
@@ -168,7 +159,7 @@ export class RequestMetrics {
    */
   mcpMethods(): ReadonlyMap<string, readonly number[]> {
     const methods = new Map<string, readonly number[]>();
-    for (const { attributes, value } of this.#mcpServer.metric.series) {
+    for (const { attributes, value } of this.mcpServer.metric.series) {
       const method = String(attributes['mcp.method.name'] ?? OTHER);
       const outcome = toolCallOutcome.safeParse(attributes[OUTCOME]).data ?? 'completed';
       const added = [...toolCallOutcome.options.map((each) => (each === outcome ? value.count : 0)), ...value.buckets];
@@ -190,7 +181,7 @@ export class RequestMetrics {
       kind: 'updowncounter',
       series: Array.from(this.#active.values(), (counter) => ({ ...counter })),
     };
-    const histograms = [this.#http, this.#mcpServer, this.#mcpClient, this.#rpcClient, this.#completions, this.#tokens];
+    const histograms = [this.http, this.mcpServer, this.mcpClient, this.rpcClient, this.#completions, this.#tokens];
     return [active, ...histograms.map(({ metric }) => metric)];
   }
 
@@ -216,6 +207,13 @@ function attributesOf({ method, subject, errorType }: McpOperation): MetricAttri
     ...(subject?.kind === 'prompt' && { 'gen_ai.prompt.name': attributeText(subject.name) }),
     ...(failure !== '' && { 'error.type': failure }),
   };
+}
+
+function completionKey(completion: Completion): string {
+  const { operation, requestModel = '', responseModel = '', server, errorType = '' } = completion;
+  const model = boundedName(requestModel);
+  // The length makes the key unique for all names.
+  return `${operation} ${server} ${errorType} ${model.length} ${model}${boundedName(responseModel)}`;
 }
 
 function completionAttributes(completion: Completion): MetricAttributes {

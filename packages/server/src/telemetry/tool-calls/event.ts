@@ -27,15 +27,8 @@ export interface ToolCallIdentity {
   readonly toolType: string;
   /** Forward that the tool was discovered from. */
   readonly forward: string | undefined;
-  /** Name of the service entry, if there is one. */
-  readonly serviceId: string | undefined;
-  /** `host:port` of the service, or the origin of the upstream; empty if none was found. */
-  readonly serviceAddress: string;
-  readonly conversationId: string | undefined;
-  /** Header `x-request-id` of the call. */
-  readonly requestId: string | undefined;
-  /** Header `x-service-request-id` sent to the service; logged only. */
-  readonly serviceRequestId: string | undefined;
+  readonly service: CalledService;
+  readonly correlation: Correlation;
   /** Trace of the call; logged only. */
   readonly traceId: string | undefined;
   /** Set for calls that are not made on an MCP listener. */
@@ -44,6 +37,16 @@ export interface ToolCallIdentity {
   readonly user: string | undefined;
   /** Evaluations that the call has passed. */
   readonly evaluations: readonly PassedEvaluation[];
+}
+
+/** The service or upstream that executes a call, as far as it is known. */
+export interface CalledService {
+  /** Name of the service entry, if there is one. */
+  readonly id?: string | undefined;
+  /** `host:port` of the service, or the origin of the upstream. */
+  readonly address?: string | undefined;
+  /** Header `x-service-request-id` sent to the service; logged only. */
+  readonly requestId?: string | undefined;
 }
 
 /** Where a call comes from: the MCP endpoint of the management listener. */
@@ -151,16 +154,16 @@ function taskMember(task: EventTask | undefined) {
 }
 
 function identityMembers(identity: ToolCallIdentity) {
-  const { transport, namespace, toolName, toolType, serviceAddress, serviceId, conversationId, requestId } = identity;
-  const { forward, via, user, evaluations } = identity;
+  const { transport, namespace, toolName, toolType, service, forward, via, user, evaluations } = identity;
+  const { conversationId, requestId } = identity.correlation;
   return {
     transport,
     namespace,
     toolName,
     toolType,
     ...(forward !== undefined && { forward }),
-    serviceAddress,
-    ...(serviceId !== undefined && { serviceId }),
+    serviceAddress: service.address ?? '',
+    ...(service.id !== undefined && { serviceId: service.id }),
     ...(conversationId !== undefined && { conversationId }),
     ...(requestId !== undefined && { requestId }),
     ...(via !== undefined && { via }),
@@ -187,14 +190,12 @@ export interface ToolCaller {
 
 const MAX_USER_CHARACTERS = 256;
 
-/** The service or upstream that executes a call, as far as it is known. */
+/** What executes a call. */
 export interface ToolTarget {
   readonly transport: ToolCallTransport;
   /** Name in events if it differs from the tool's name. */
   readonly toolName?: string | undefined;
-  readonly serviceId?: string | undefined;
-  readonly serviceAddress?: string | undefined;
-  readonly serviceRequestId?: string | undefined;
+  readonly service?: CalledService | undefined;
 }
 
 /** Returns the identity of a call. */
@@ -205,7 +206,7 @@ export function toolCallIdentity(
     readonly members: { readonly toolType?: JsonValue };
     readonly discovered?: { readonly forward: string } | undefined;
   },
-  { transport, toolName = tool.name, serviceId, serviceAddress = '', serviceRequestId }: ToolTarget,
+  { transport, toolName = tool.name, service = {} }: ToolTarget,
 ): ToolCallIdentity {
   return {
     transport,
@@ -213,11 +214,8 @@ export function toolCallIdentity(
     toolName,
     toolType: String(tool.members.toolType),
     forward: tool.discovered?.forward,
-    serviceId,
-    serviceAddress,
-    conversationId: correlation.conversationId,
-    requestId: correlation.requestId,
-    serviceRequestId,
+    service,
+    correlation,
     traceId: spanOf(facts)?.context.traceId,
     via,
     user: userOf(principal),

@@ -86,7 +86,7 @@ export class ToolCallEvents implements ToolCallRecorder {
   }
 
   /** Returns the id of the recorded completion that requested the call, if the agent sends it as one of its ids. */
-  #completionOf({ requestId, conversationId }: ToolCallIdentity): string | undefined {
+  #completionOf({ correlation: { requestId, conversationId } }: ToolCallIdentity): string | undefined {
     if (requestId !== undefined && this.#isCompletion(requestId)) return requestId;
     return conversationId !== undefined && this.#isCompletion(conversationId) ? conversationId : undefined;
   }
@@ -130,12 +130,12 @@ function logEvent(log: TargetLogger, { eventId, identity, details, completionId 
     namespace: identity.namespace,
     tool: boundedName(identity.toolName),
     tool_type: identity.toolType,
-    service: identity.serviceId,
-    service_address: identity.serviceAddress,
-    x_request_id: identity.requestId,
-    conversation_id: identity.conversationId,
+    service: identity.service.id,
+    service_address: identity.service.address ?? '',
+    x_request_id: identity.correlation.requestId,
+    conversation_id: identity.correlation.conversationId,
     completion_id: completionId,
-    service_request_id: identity.serviceRequestId,
+    service_request_id: identity.service.requestId,
     trace_id: identity.traceId,
     user: identity.user,
     evaluator: type === 'FAILED' ? details.evaluator : undefined,

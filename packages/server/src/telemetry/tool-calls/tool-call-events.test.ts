@@ -1,7 +1,7 @@
 import { type ToolCallErrorCategory, toolCallErrorCategory, toolCallEvent } from '@sluice/contract';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { ExchangeFacts } from '../../exchange/facts.ts';
-import { lastEventOf } from '../call-observer.ts';
+import { CallObserver } from '../call-observer.ts';
 import { createLogger, type LogThreshold } from '../log.ts';
 import { codeSummary, codeToolName, contentOfTexts, eventOf, toolSummary } from './event.ts';
 import { EventIds, ToolCallEvents } from './events.ts';
@@ -9,6 +9,7 @@ import { begun, identity } from './identities.fixture.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 const COMPLETION = 'conv-1';
+const SERVICE = { id: 'py', address: '127.0.0.1:50051', requestId: 'req-2' };
 const START = Date.UTC(2026, 0, 2, 3, 4, 5, 6);
 
 /** Events with a manual clock and a recorded log. */
@@ -50,7 +51,17 @@ function start(level: LogThreshold = 'info') {
 const NOTHING = contentOfTexts([]);
 
 /** Members of every event of these calls, which no evaluator matches. */
-const { evaluations: _none, ...IDENTITY } = identity();
+/** The members of an event that are those of its call. */
+const IDENTITY = {
+  transport: 'grpc',
+  namespace: 'default',
+  toolName: 'echo',
+  toolType: 'py',
+  serviceId: 'py',
+  serviceAddress: '127.0.0.1:50051',
+  conversationId: 'conv-1',
+  requestId: 'req-1',
+};
 
 describe('a call that is executed', () => {
   test('has a STARTED event with names only', () => {
@@ -62,14 +73,7 @@ describe('a call that is executed', () => {
       eventId: expect.stringMatching(UUID),
       eventType: 'STARTED',
       timestamp: '2026-01-02T03:04:05.006Z',
-      transport: 'grpc',
-      namespace: 'default',
-      toolName: 'echo',
-      toolType: 'py',
-      serviceId: 'py',
-      serviceAddress: '127.0.0.1:50051',
-      conversationId: 'conv-1',
-      requestId: 'req-1',
+      ...IDENTITY,
       argumentNames: ['text', 'service_meta_a', 'n'],
       argumentCount: 4,
       headers: { a: '[REDACTED]', key: '[REDACTED]' },
@@ -128,7 +132,11 @@ test('code execution has [CODE] and the number of arguments', () => {
 
 test('omits members without a value', () => {
   const { events, recorded } = start();
-  begun(events, identity({ serviceId: undefined, conversationId: undefined, requestId: undefined }), codeSummary(0));
+  begun(
+    events,
+    identity({ service: {}, correlation: { conversationId: undefined, requestId: undefined } }),
+    codeSummary(0),
+  );
   const [event] = recorded();
   for (const member of ['serviceId', 'conversationId', 'requestId', 'argumentNames']) {
     expect(event).not.toHaveProperty(member);
@@ -155,7 +163,7 @@ describe('a call that fails', () => {
 
   test('before its start has one FAILED event with its own id', () => {
     const { events, recorded } = start();
-    events.of(identity({ serviceId: undefined, serviceAddress: '' })).failed('SERVICE_UNAVAILABLE', 'no host');
+    events.of(identity({ service: {} })).failed('SERVICE_UNAVAILABLE', 'no host');
     expect(recorded()).toMatchObject([
       {
         eventId: expect.stringMatching(UUID),
@@ -214,10 +222,10 @@ describe('the log', () => {
     ['code', 'service::bridge'],
   ] as const)('has a line per event of %s with target %s, without the result', ([transport, target]) => {
     const { events, lines, pass } = start('debug');
-    const report = begun(events, identity({ transport, serviceRequestId: 'req-2' }), toolSummary(['named'], ['h']));
+    const report = begun(events, identity({ transport, service: SERVICE }), toolSummary(['named'], ['h']));
     pass(5);
     report.completed(true, contentOfTexts(['S3CRET']));
-    events.of(identity({ transport, serviceRequestId: 'req-2' })).failed('INVALID_ARGUMENTS', 'S3CRET');
+    events.of(identity({ transport, service: SERVICE })).failed('INVALID_ARGUMENTS', 'S3CRET');
     const common = {
       target,
       transport,
@@ -251,7 +259,7 @@ describe('the log', () => {
 
   test('only contains the request id sent to the service', () => {
     const { events } = start('off');
-    begun(events, identity({ serviceRequestId: 'req-2' }), codeSummary(0)).failed('UNKNOWN', '');
+    begun(events, identity({ service: SERVICE }), codeSummary(0)).failed('UNKNOWN', '');
     expect(JSON.stringify(events.recent({ limit: 9 }).map(eventOf))).not.toContain('req-2');
   });
 
@@ -260,11 +268,11 @@ describe('the log', () => {
     const facts = new ExchangeFacts();
     const report = events.of(identity(), facts);
     report.begin(codeSummary(0));
-    expect(lastEventOf(facts)).toBeUndefined();
+    expect(CallObserver.lastEventOf(facts)).toBeUndefined();
     report.failed('UNKNOWN', '');
     report.completed(false, NOTHING);
     expect(lines()).toEqual([]);
-    expect(lastEventOf(facts)).toMatchObject({
+    expect(CallObserver.lastEventOf(facts)).toMatchObject({
       eventId: report.eventId,
       completionId: COMPLETION,
       details: { type: 'FAILED', category: 'UNKNOWN' },

@@ -4,7 +4,6 @@
  */
 
 import { ROOT_CONTEXT, SamplingDecision } from '@opentelemetry/api';
-import type { InstrumentationScope } from '@opentelemetry/core';
 import type { Resource } from '@opentelemetry/resources';
 import {
   BatchSpanProcessor,
@@ -20,10 +19,10 @@ import {
   logOutages,
   type ProxyFor,
   type SamplerSettings,
-  SCOPE,
   type TraceSettings,
   telemetryResource,
 } from '../otlp.ts';
+import { exportedSpan } from './exported-span.ts';
 import { Span, type SpanOrigin, type SpanStart } from './span.ts';
 import type { TraceContext } from './trace-context.ts';
 
@@ -44,8 +43,7 @@ export async function openTracing(settings: TraceSettings, log: TargetLogger, pr
 
 /** Records and exports traces. */
 export class Tracing implements SpanOrigin {
-  readonly resource: Resource;
-  readonly instrumentationScope: InstrumentationScope = SCOPE;
+  readonly #resource: Resource;
   readonly #processor: Pick<SpanProcessor, 'onEnd' | 'shutdown'>;
   readonly #parentBased: boolean;
   readonly #sampler: TraceIdRatioBasedSampler;
@@ -56,7 +54,7 @@ export class Tracing implements SpanOrigin {
     { parentBased, ratio }: SamplerSettings,
     processor: Pick<SpanProcessor, 'onEnd' | 'shutdown'>,
   ) {
-    this.resource = resource;
+    this.#resource = resource;
     this.#processor = processor;
     this.#parentBased = parentBased;
     this.#sampler = new TraceIdRatioBasedSampler(ratio);
@@ -78,7 +76,7 @@ export class Tracing implements SpanOrigin {
   }
 
   ended(span: Span): void {
-    this.#processor.onEnd(span);
+    this.#processor.onEnd(exportedSpan(span, this.#resource));
   }
 
   /** Exports the ended spans, for at most `graceMs` milliseconds, and stops. Never rejects. */

@@ -58,7 +58,7 @@ function findExecutor(parts: GrpcParts, entry: Entry): ServiceExecutor | undefin
 }
 
 function targetAt(service: ServiceEntry): ToolTarget {
-  return { transport: 'grpc', serviceId: service.name, serviceAddress: serviceAddress(service) };
+  return { transport: 'grpc', service: { id: service.name, address: serviceAddress(service) } };
 }
 
 function toolInvoker(parts: GrpcParts, tool: Entry, service: ServiceEntry): ServiceExecutor {

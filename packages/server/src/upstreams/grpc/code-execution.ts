@@ -143,8 +143,7 @@ export function codeExecutor(parts: GrpcParts, tool: Entry, code: CodeTarget | u
     target: {
       transport: 'code',
       toolName: code && codeToolName(code.engine, code.language),
-      serviceId: found?.name,
-      serviceAddress: found && serviceAddress(found),
+      service: found && { id: found.name, address: serviceAddress(found) },
     },
     call(permit, client, requestId) {
       const service = found ?? throwServiceNotFound(tool, code);

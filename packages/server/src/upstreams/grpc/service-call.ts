@@ -47,14 +47,15 @@ export class ServiceConnection implements UpstreamConnection {
   }
 
   get address(): string {
-    return this.#executor.target.serviceAddress ?? '';
+    return this.#executor.target.service?.address ?? '';
   }
 
   describe(permit: Permit, client: ClientFacts): CallDescription | RejectedCall {
     const requestId = serviceRequestId(client.correlation.requestId);
     const { target } = this.#executor;
     this.#described = undefined;
-    const identified = target.serviceId === undefined ? target : { ...target, serviceRequestId: requestId };
+    const { service } = target;
+    const identified = service?.id === undefined ? target : { ...target, service: { ...service, requestId } };
     try {
       const call = this.#executor.call(permit, client, requestId);
       this.#described = { permit, call };

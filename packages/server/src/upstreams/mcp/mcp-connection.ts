@@ -93,7 +93,7 @@ export class McpConnection implements UpstreamConnection {
   describe(permit: Permit, client: ClientFacts): CallDescription | RejectedCall {
     const { target, message } = permit;
     const upstream = this.#upstream;
-    const called = { transport: 'mcp', serviceAddress: client.copiedHeaders && upstream.origin } as const;
+    const called = { transport: 'mcp', service: { address: client.copiedHeaders && upstream.origin } } as const;
     const rejection = this.#rejection(permit, client);
     if (rejection) {
       const { error, status } = rejection;
