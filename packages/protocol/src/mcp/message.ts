@@ -138,6 +138,15 @@ const LARGE_CHARACTERS = 16 * 1024;
 /** Text of a message; a large one in ASCII is not decoded as a whole. */
 type SourceText = string | ChunkBuffer;
 
+/** A body, and what is known of it. */
+interface Source {
+  readonly text: SourceText;
+  /** Bytes of a text that is not known to be ASCII: positions in it may differ from theirs. */
+  readonly bytes?: Buffer | undefined;
+  /** Value of the whole text, if it is parsed. */
+  readonly value?: JsonObject | undefined;
+}
+
 function slice(text: SourceText, { start, end }: Range): string {
   return typeof text === 'string' ? text.slice(start, end) : text.toAscii(start, end);
 }
@@ -161,42 +170,31 @@ function parseSmall(body: Buffer, limits: MessageLimits): Message | Batch | Malf
   if (!isAscii && !isUtf8(body)) return malformed(PARSE_ERROR, 'parse error: the body is not UTF-8');
   const value = tryParseJson(text);
   const scanned = isJsonObject(value) ? scanText(text, limits.members) : undefined;
-  if (isJsonObject(value) && scanned) return parseRoot(text, scanned, limits, value, isAscii);
+  const bytes = isAscii ? undefined : body;
+  if (isJsonObject(value) && scanned) return parseRoot({ text, bytes, value }, scanned, limits);
   const envelope = scanEnvelope([body], limits.members, text.length === body.length ? text : undefined);
-  return parseScanned(text, body, envelope, limits);
+  return parseScanned({ text, bytes }, envelope, limits);
 }
 
 function parseLarge(body: ChunkBuffer, limits: MessageLimits): Message | Batch | Malformed {
   const envelope = scanEnvelope(body.chunks, limits.members);
-  if (typeof envelope !== 'number' && envelope.isAscii) return parseScanned(body, undefined, envelope, limits);
-  const whole = body.concat();
-  if (!isUtf8(whole)) return malformed(PARSE_ERROR, 'parse error: the body is not UTF-8');
-  return parseScanned(whole.toString('utf8'), whole, envelope, limits);
+  if (typeof envelope !== 'number' && envelope.isAscii) return parseScanned({ text: body }, envelope, limits);
+  const bytes = body.concat();
+  if (!isUtf8(bytes)) return malformed(PARSE_ERROR, 'parse error: the body is not UTF-8');
+  return parseScanned({ text: bytes.toString('utf8'), bytes }, envelope, limits);
 }
 
-/** `body` if the text is not known to be ASCII. */
-function parseScanned(
-  text: SourceText,
-  body: Buffer | undefined,
-  envelope: Envelope | number,
-  limits: MessageLimits,
-): Message | Batch | Malformed {
+function parseScanned(source: Source, envelope: Envelope | number, limits: MessageLimits): Message | Batch | Malformed {
   if (typeof envelope === 'number') return malformed(PARSE_ERROR, `parse error: invalid JSON at byte ${envelope}`);
   const { root } = envelope;
-  if (body && !envelope.isAscii) toTextPositions(root, body);
-  if (root.kind === 'array') return parseBatch(text, root.members ?? []);
+  if (source.bytes && !envelope.isAscii) toTextPositions(root, source.bytes);
+  if (root.kind === 'array') return parseBatch(source.text, root.members ?? []);
   if (root.kind !== 'object') return malformed(INVALID_REQUEST, 'invalid request: expected a JSON object');
-  return parseRoot(text, envelope, limits);
+  return parseRoot(source, envelope, limits);
 }
 
-/** `parsed`: the value of the whole text, if it is known. `isAscii`: the text is known to be ASCII. */
-function parseRoot(
-  text: SourceText,
-  envelope: Envelope,
-  limits: MessageLimits,
-  parsed?: JsonObject,
-  isAscii = false,
-): Message | Malformed {
+function parseRoot(source: Source, envelope: Envelope, limits: MessageLimits): Message | Malformed {
+  const { text, bytes, value: parsed } = source;
   let id: ScannedMember | undefined;
   let method: ScannedMember | undefined;
   let params: ScannedMember | undefined;
@@ -268,6 +266,7 @@ function parseRoot(
   const paramsRange = params && { start: params.start, end: params.end };
   // Written out twice: spreading an object costs more than the rest of this function.
   if (typeof text === 'string') {
+    const isAscii = bytes === undefined;
     return { kind: 'request', text, isAscii, idText, idRange, method: name, params: value, paramsRange, paramMembers };
   }
   return {

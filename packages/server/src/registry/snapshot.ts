@@ -142,22 +142,6 @@ export class Snapshot {
     return counts;
   }
 
-  /**
-   * The string that an entry of a forward has of an object's text, so that equal ones are stored once; undefined if there is
-   * none. Only entries that were neither moved nor renamed are found.
-   */
-  textOf(forwardName: string, kind: Kind, upstreamKey: string, json: string): string | undefined {
-    const forward = this.forwards.get(forwardName);
-    if (!forward) return undefined;
-    const key = kind === 'resource' ? upstreamKey : forward.prefix + upstreamKey;
-    for (const { discovered } of this.namespaces.get(forward.namespace)?.indexes[kind].claims(key) ?? []) {
-      if (discovered?.forward !== forwardName) continue;
-      const variant = discovered.variants.find((candidate) => candidate.json === json);
-      if (variant) return variant.json;
-    }
-    return undefined;
-  }
-
   /** The entries of a forward that are not served, because another entry is served under their key. */
   shadowed(forward: string): readonly Entry[] {
     const indexes = this.namespaces.values().flatMap((state) => Object.values(state.indexes));
@@ -167,6 +151,25 @@ export class Snapshot {
     );
     return this.#shadowed.get(forward) ?? [];
   }
+}
+
+/**
+ * Returns a function that returns the string that an entry of a forward has of an object's text, so that equal ones are stored
+ * once; undefined if there is none. Only entries that were neither moved nor renamed are found.
+ */
+export function storedTexts({ forwards, namespaces }: Snapshot, forwardName: string) {
+  const forward = forwards.get(forwardName);
+  const indexes = forward && namespaces.get(forward.namespace)?.indexes;
+  return (kind: Kind, upstreamKey: string, json: string): string | undefined => {
+    if (!indexes) return undefined;
+    const key = kind === 'resource' ? upstreamKey : forward.prefix + upstreamKey;
+    for (const { discovered } of indexes[kind].claims(key)) {
+      if (discovered?.forward !== forwardName) continue;
+      const variant = discovered.variants.find((candidate) => candidate.json === json);
+      if (variant) return variant.json;
+    }
+    return undefined;
+  };
 }
 
 /** A namespace without entries. */

@@ -6,6 +6,7 @@ import { KIND_OF_LIST } from '../../registry/catalogs.ts';
 import type { Draft } from '../../registry/draft.ts';
 import type { Forward, KnownCatalog } from '../../registry/entries.ts';
 import type { Registry } from '../../registry/registry.ts';
+import { storedTexts } from '../../registry/snapshot.ts';
 import type { AnnouncedList, Discovery, ForwardConnection, UpstreamChange } from '../forward-connection.ts';
 import type { UpstreamDeps } from '../upstream-kind.ts';
 import { CatalogReader, type CatalogReading } from './catalog-reader.ts';
@@ -59,8 +60,8 @@ export class McpForwardConnection implements ForwardConnection {
       turns: registry.turns,
       reads: this.#reads,
       storedTexts: () => {
-        const { current } = registry;
-        return (list, key, json) => current.textOf(name, KIND_OF_LIST[list], key, json);
+        const textOf = storedTexts(registry.current, name);
+        return (list, key, json) => textOf(KIND_OF_LIST[list], key, json);
       },
     });
     const withoutCapabilities = { ...client, capabilities: NO_CAPABILITIES };
