@@ -10,6 +10,8 @@ export interface FuzzBody {
 
 /** Maximum body size in bytes, as the document describes for status 413. */
 export const BODY_LIMIT = 1024 * 1024;
+/** That of a desired state. */
+export const STATE_LIMIT = 16 * BODY_LIMIT;
 
 /** The JSON text of a value. */
 export function asJson(value: unknown): FuzzBody {

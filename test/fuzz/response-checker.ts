@@ -1,6 +1,6 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
-import { BODY_LIMIT } from './bodies.ts';
+import { BODY_LIMIT, STATE_LIMIT } from './bodies.ts';
 import { type BodyVerdict, classifyBody } from './body-verdict.ts';
 import type { ApiDocument, DocumentedResponse, Operation } from './document.ts';
 import { EVENT_STREAM, eventStreamFaults } from './event-stream.ts';
@@ -94,7 +94,8 @@ export class ResponseChecker {
     // Operations without a body do not read one.
     const readsBody = operation === undefined || operation.responses.has(413);
     if (body === undefined || !readsBody) return { kind: 'none', reason: '' };
-    if (body.length > BODY_LIMIT) return { kind: 'too-large', reason: '' };
+    if (body.length > (operation?.id === 'applyState' ? STATE_LIMIT : BODY_LIMIT))
+      return { kind: 'too-large', reason: '' };
     if (!operation?.body) return { kind: 'none', reason: '' };
     if (body.length === 0 && !operation.body.required) return { kind: 'none', reason: '' };
     return classifyBody(body, ambiguous, this.#validator(operation.body.pointer));
