@@ -160,7 +160,7 @@ describe('a modern client that does not declare the tasks extension', () => {
           await continued.promise;
           await file.write(...bytes);
         };
-        return basename(path).startsWith('tasks.journal') ? { ...file, write } : file;
+        return basename(path).startsWith('records.journal') ? { ...file, write } : file;
       },
     };
     const env = { SERVICE_PERSIST_BACKEND: 'file', SERVICE_PERSIST_PATH: folder };
@@ -175,10 +175,10 @@ describe('a modern client that does not declare the tasks extension', () => {
     await expect.poll(() => upstream.tasks[0]?.status).toBe('cancelled');
     continued.resolve();
     const journal = async () => {
-      const names = (await readdir(folder)).filter((name) => name.startsWith('tasks.journal'));
+      const names = (await readdir(folder)).filter((name) => name.startsWith('records.journal'));
       return (await Promise.all(names.map((name) => readFile(join(folder, name), 'utf8')))).join('');
     };
-    await expect.poll(journal).toContain('["remove",');
+    await expect.poll(journal).toContain('["remove","tasks",');
   });
 
   it('gets an error when the task ends without a result', async () => {
