@@ -50,7 +50,7 @@ const RESTRICTIONS: readonly Restriction[] = [
   },
   {
     // Look-ups of a snapshot that find shadowed and disabled entries, too.
-    pattern: /\.entries\(kind\b|\.isServed\(|\.shadowed\(|current\.textOf\(/,
+    pattern: /\.entries\(kind\b|\.isServed\(|\.shadowed\(|\bstoredTexts\(\w/,
     allowed: [
       'server/src/management/',
       'server/src/registry/',
