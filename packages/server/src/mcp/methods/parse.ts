@@ -88,11 +88,14 @@ function setEraFromHeader(exchange: McpExchange): undefined {
   if (typeof version === 'string' && MODERN_VERSIONS.includes(version)) exchange.era = 'modern';
 }
 
-const MCP_PATH = /^\/([^/]+)\/mcp\/?$/;
+const MCP = '/mcp';
 
-/** First segment of the path of an MCP endpoint; undefined for other paths. */
+/** First segment of the path `/{namespace}/mcp` of an MCP endpoint; undefined for other paths. Part of the hot path. */
 function namespaceSegment(path: string): string | undefined {
-  return MCP_PATH.exec(path)?.[1];
+  const end = (path.endsWith('/') ? path.length - 1 : path.length) - MCP.length;
+  if (!path.startsWith('/') || !path.startsWith(MCP, end)) return undefined;
+  const segment = path.slice(1, end);
+  return segment === '' || segment.includes('/') ? undefined : segment;
 }
 
 /** Returns the name of the namespace whose MCP endpoint this path is; undefined for other paths. */
