@@ -32,6 +32,8 @@ export class ServiceState {
   /** Returns the changes to be made; `etag` identifies them. Throws {@link Failure} with what cannot be applied. */
   async plan(): Promise<{ readonly changes: readonly Change[]; readonly etag: string }> {
     const { changes, etag } = await this.#put({ dry_run: 'true' });
+    // Without it, other changes than those that were shown could be made.
+    if (etag === '') throw new Failure('the response has no ETag: a proxy before the service must not remove it');
     return { changes, etag };
   }
 
