@@ -57,15 +57,20 @@ async function apply(context: Finishing, service: TestService, state: string): P
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk);
     const { method = 'GET', url = '', headers } = request;
-    const contentType = headers['content-type'];
+    const { 'content-type': contentType, 'if-match': ifMatch } = headers;
     const answer = await fetch(`${service.management}${url}`, {
       method,
-      headers: { connection: 'close', ...(contentType !== undefined && { 'content-type': contentType }) },
+      headers: {
+        connection: 'close',
+        ...(contentType !== undefined && { 'content-type': contentType }),
+        ...(ifMatch !== undefined && { 'if-match': ifMatch }),
+      },
       ...(chunks.length > 0 && { body: Buffer.concat(chunks) }),
     });
     const text = await answer.text();
     if (method !== 'GET' && !url.includes('dry_run=true')) seen.push(await toolsIn(service));
-    response.writeHead(answer.status, { 'content-type': 'application/json' }).end(text);
+    const etag = answer.headers.get('etag');
+    response.writeHead(answer.status, { 'content-type': 'application/json', ...(etag !== null && { etag }) }).end(text);
   });
   proxy.listen(0, '127.0.0.1');
   await once(proxy, 'listening');
