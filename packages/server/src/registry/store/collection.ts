@@ -202,8 +202,10 @@ export class Collection<Content> implements LogConsumer {
       id,
       json: JSON.stringify(value),
       expires: expires?.(after),
-      patch() {
-        const old = before === undefined || before === after ? undefined : encode(before);
+      patch: () => {
+        // A snapshot that was taken meanwhile lacks a record that had expired.
+        const isStored = before !== undefined && this.#table.get(id) === before;
+        const old = isStored && before !== after ? encode(before) : undefined;
         return isObject(old) && isObject(value) ? mergePatch(old, value) : undefined;
       },
     };
