@@ -107,7 +107,7 @@ function resume({ writer }: ClientSink, { stream, after }: Extract<Resumption, {
   stream.keepAlive();
 }
 
-/** The rest of the stream of a call: one that waits for a task goes on in this process, of others the outcome is unknown. */
+/** The rest of the stream of a call: a call that waits for a task continues in this process, the outcome of others is unknown. */
 async function takeUp(
   idText: string,
   restarted: boolean,

@@ -21,7 +21,7 @@ const NAMES: readonly string[] = [
   'UNAUTHENTICATED',
 ];
 
-/** The codes that are told apart here. */
+/** The codes that the service handles in different ways. */
 export const status = {
   CANCELLED: 1,
   DEADLINE_EXCEEDED: 4,
