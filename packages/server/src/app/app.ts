@@ -142,7 +142,7 @@ async function drain(
   [management, ...others]: readonly BoundListener[],
   deadline: number,
 ): Promise<void> {
-  const remainingMs = () => deadline - performance.now();
+  const remainingMs = () => Math.max(deadline - performance.now(), 0);
   // These streams would never end by themselves.
   openStreams.endAll();
   suspendedCalls.close();

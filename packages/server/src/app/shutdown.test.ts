@@ -7,6 +7,17 @@ import { toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts
 import { startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
 import { startTestService } from '../../testing/service.ts';
 
+// Node.js warns once per process: this is the first test.
+it('a service that stops without a grace period sets no timer in the past', async () => {
+  const service = await startTestService();
+  const warnings: string[] = [];
+  const listener = ({ name }: Error) => void warnings.push(name);
+  process.on('warning', listener);
+  onTestFinished(() => void process.off('warning', listener));
+  await service.stop(0);
+  expect(warnings).toEqual([]);
+});
+
 it('an incomplete management request does not block shutdown', async () => {
   const service = await startTestService();
   const [host = '', port = ''] = service.management.replace('http://', '').split(':');

@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import type { ClientFacts } from '../upstreams/client-facts.ts';
-import type { CallOutcome, ResponseBody, ResponseSink } from '../upstreams/response-sink.ts';
+import { type CallOutcome, joinListeners, type ResponseBody, type ResponseSink } from '../upstreams/response-sink.ts';
 import type { OpenWriter } from './open-responses.ts';
 import type { ResponseWriter } from './response.ts';
 import { type OpenBody, writeParts } from './response-stream.ts';
@@ -30,7 +30,7 @@ export class ClientSink implements ResponseSink {
   onDisconnect(listener: () => void): void {
     const { writer } = this;
     const { response } = writer;
-    writer.onDropped = listener;
+    writer.onDropped = joinListeners(writer.onDropped, listener);
     const onClose = () => {
       this.#open?.remove();
       if (!response.writableEnded && !writer.stream?.isIndependent) listener();

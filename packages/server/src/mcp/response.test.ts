@@ -116,3 +116,11 @@ it('a response leaves the list when its connection closes', () => {
   client.emit('close');
   expect(responses.size).toBe(0);
 });
+
+it('a response whose stream is dropped tells all that wait for that', () => {
+  const { response } = waiting('*/*', true);
+  const told: string[] = [];
+  for (const name of ['a', 'b']) response.onDisconnect(() => told.push(name));
+  response.writer.onDropped?.();
+  expect(told).toEqual(['a', 'b']);
+});

@@ -94,7 +94,7 @@ export class EvaluatorEngine {
    * closing the dependencies of evaluations and of the following filters.
    */
   async close(graceMs = 0): Promise<void> {
-    await withTimeout(Math.max(graceMs, 0), Promise.allSettled(this.#inProgress.values()));
+    await withTimeout(graceMs, Promise.allSettled(this.#inProgress.values()));
     for (const request of this.#inProgress.keys()) request.abort();
     // Requests that have passed continue in this turn.
     await nextTurn();

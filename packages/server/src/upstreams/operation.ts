@@ -217,7 +217,7 @@ export class Progress {
         this.#signal.removeEventListener('abort', done);
         resolve();
       };
-      const timer = setTimeout(done, this.#deadline - performance.now());
+      const timer = setTimeout(done, Math.max(this.#deadline - performance.now(), 0));
       this.#sink.onDrain(done);
       this.#signal.addEventListener('abort', done, { once: true });
     });
@@ -268,7 +268,7 @@ export class RunningOperations {
 
   /** Waits `graceMs` for operations in progress, then cancels them, also at the services. */
   async close(graceMs = 0): Promise<void> {
-    await withTimeout(Math.max(graceMs, 0), Promise.all(this.#running.values()));
+    await withTimeout(graceMs, Promise.all(this.#running.values()));
     for (const run of this.#running.keys()) run.onShutdown();
     await withTimeout(CANCEL_DELIVERY_MS, Promise.all(this.#running.values()));
   }

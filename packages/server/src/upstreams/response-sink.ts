@@ -97,7 +97,7 @@ export interface ResponseSink {
   startBody(length: number | undefined, isFirst: boolean): ResponseBody | undefined;
   /** Ends the call, once; also after its client has disconnected. */
   complete(outcome: CallOutcome): void;
-  /** Calls back once when the client disconnects before its response is complete and cannot resume it. */
+  /** Calls back once when the client disconnects before its response is complete and cannot resume it: all that wait for that. */
   onDisconnect(listener: () => void): void;
   /** Calls back once when buffered data was sent or discarded. */
   onDrain(listener: () => void): void;
@@ -105,6 +105,15 @@ export interface ResponseSink {
   disconnect(retryMs: number): void;
   /** Collects messages until this is called with false, so that those that arrive together are one write. */
   cork(isCorked: boolean): void;
+}
+
+/** Returns a function that calls both listeners; the second one itself if there is no other. */
+export function joinListeners(first: (() => void) | undefined, second: () => void): () => void {
+  if (!first) return second;
+  return () => {
+    first();
+    second();
+  };
 }
 
 /** Sink of a call without a client that reads: passes its outcome on, and its messages if they are of use. */

@@ -6,7 +6,7 @@ import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import type { NotificationMessage } from '@sluice/protocol/mcp/message';
 import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall } from '../../in-flight-calls.ts';
 import { progressParams } from '../../progress.ts';
-import { type CallOutcome, ForwardingSink, type ResponseSink } from '../../response-sink.ts';
+import { type CallOutcome, ForwardingSink, joinListeners, type ResponseSink } from '../../response-sink.ts';
 import type { CallDeps, CallSpec } from '../relay/call-spec.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
 import type { ModernMetadata } from '../relay/request-edits.ts';
@@ -35,7 +35,7 @@ export class MultiRoundCall extends ForwardingSink implements InFlightCall {
   #progress = Number.NEGATIVE_INFINITY;
   #ended = false;
   #isClientDisconnected = false;
-  /** Listener of the call upstream for the disconnect of the client; undefined while there is no such call. */
+  /** Listeners of the call upstream for the disconnect of the client; undefined while there is no such call. */
   #disconnectListener: (() => void) | undefined = undefined;
   #serverRequests: RelayedServerRequests | undefined = undefined;
   /** Input of this round, as members of `inputResponses`. */
@@ -58,7 +58,7 @@ export class MultiRoundCall extends ForwardingSink implements InFlightCall {
   }
 
   override onDisconnect(listener: () => void): void {
-    this.#disconnectListener = listener;
+    this.#disconnectListener = joinListeners(this.#disconnectListener, listener);
   }
 
   /** Each round has its own progress, but the client's progress must only increase (2025-11-25, "Progress"). */

@@ -2,6 +2,8 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import type { Script } from '../../../../../../test/fixtures/raw-upstream/message.ts';
 import { textResultText } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from '../../../../../../test/fixtures/raw-upstream.ts';
+import { WaitingClient } from '../../grpc/fixtures/waiting-client.ts';
+import type { ResponseSink } from '../../response-sink.ts';
 import { type IsolatedCall, isolatedCall, NO_OPEN_RESOURCES } from '../fixtures/isolated-call.ts';
 import { inputRequired, rootsRequests } from './fixtures/multi-round.ts';
 import { LegacyResponseRewriter } from './messages.ts';
@@ -25,7 +27,7 @@ afterEach(async () => {
 });
 
 /** A call whose upstream sends these responses. */
-function started(responses: readonly Script[]): void {
+function started(responses: readonly Script[], sink: ResponseSink = isolated.answer()): MultiRoundCall {
   let given = 0;
   raw.scripts['tools/call'] = (seen) => {
     const response = responses[given++] ?? DONE;
@@ -38,7 +40,9 @@ function started(responses: readonly Script[]): void {
   });
   spec.edits.mirror({}, undefined);
   const facts = { clientInfo: {}, capabilities: CAPABILITIES, logLevel: undefined };
-  new MultiRoundCall(isolated.parts, spec, facts, isolated.answer()).start();
+  const call = new MultiRoundCall(isolated.parts, spec, facts, sink);
+  call.start();
+  return call;
 }
 
 /** The server requests, once the client has got two more than `before`. */
@@ -171,4 +175,13 @@ it('a client that disconnected before a server request does not get it', async (
   responded.resolve(ASKS);
   await expect.poll(openResources).toEqual(NO_OPEN_RESOURCES);
   expect(isolated.connection.events()).toEqual([]);
+});
+
+it('a call tells all that wait for that when its client disconnects', async () => {
+  const client = new WaitingClient({ era: 'legacy' });
+  const told: string[] = [];
+  const call = started([DONE], client);
+  for (const name of ['a', 'b']) call.onDisconnect(() => told.push(name));
+  client.leave();
+  expect(told).toEqual(['a', 'b']);
 });

@@ -20,6 +20,7 @@ import {
   type CallOutcome,
   DetachedSink,
   ForwardingSink,
+  joinListeners,
   lengthOf,
   type ResponseBody,
   type ResponseSink,
@@ -245,7 +246,7 @@ export class SuspendableCall extends ForwardingSink implements ClientRequests {
   }
 
   override onDisconnect(listener: () => void): void {
-    this.#disconnectListener = listener;
+    this.#disconnectListener = joinListeners(this.#disconnectListener, listener);
   }
 
   override onDrain(listener: () => void): void {

@@ -205,6 +205,13 @@ it('a suspended call that its client ends, as one that has become a task can be,
   expect(suspendableCall(suspended).relayRequest()).toBe(true);
 });
 
+it('a suspended call tells all that wait for that when its client disconnects', async () => {
+  const { call, client, left } = suspendableCall(suspendedCalls());
+  const other = new Promise<void>((resolve) => call.onDisconnect(resolve));
+  client.leave();
+  await Promise.all([left, other]);
+});
+
 it('input requests of a suspended call whose upstream fails do not count any more, and its retry gets the error', async () => {
   const suspended = suspendedCalls();
   const { call, answer, retry } = suspendableCall(suspended);

@@ -109,6 +109,14 @@ describe('a call that becomes a task', () => {
   });
 });
 
+it('a call tells all that wait for that when its client disconnects', async () => {
+  const { client, response } = await call();
+  const told: string[] = [];
+  for (const name of ['a', 'b']) response.onDisconnect(() => told.push(name));
+  client.leave();
+  expect(told).toEqual(['a', 'b']);
+});
+
 describe('the result of a call that became a task', () => {
   it('is not copied for each client that reads it', async () => {
     const { tasks, client, response, about } = await call();

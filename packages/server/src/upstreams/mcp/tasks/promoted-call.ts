@@ -15,6 +15,7 @@ import {
   type CallOutcome,
   DetachedSink,
   ForwardingSink,
+  joinListeners,
   lengthOf,
   type ResponseBody,
   type ResponseSink,
@@ -235,7 +236,7 @@ class PromotedCall extends ForwardingSink {
   }
 
   override onDisconnect(listener: () => void): void {
-    this.#disconnect = listener;
+    this.#disconnect = joinListeners(this.#disconnect, listener);
   }
 
   /** A result that is sent while it arrives is one that its client gets. */
@@ -420,6 +421,8 @@ class PromotedCall extends ForwardingSink {
     const message = input.nextRequest(this.client.idText);
     this.#reserveInput();
     this.#set('working');
+    // The next round has listeners of its own.
+    this.#disconnect = undefined;
     repeat(message, this);
   }
 }
