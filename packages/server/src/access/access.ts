@@ -4,12 +4,12 @@ import { editRequest, type RequestMessage } from '@sluice/protocol/mcp/message';
 import { type ErrorOutcome, notFound, rpcError } from '../http/outcome.ts';
 import type { Principal, StoredPrincipal } from '../identity/principal.ts';
 import type { Discovered, EntryIdentity, Kind } from '../registry/entries.ts';
-import type { EntryIndex } from '../registry/index.ts';
+import type { EntryIndex } from '../registry/entry-index.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { NamespaceState, Snapshot } from '../registry/snapshot.ts';
 import { findResource } from './find-resource.ts';
 import { AccessRules, type ResourceRoute } from './rules.ts';
-import { entryTarget, forwardTarget, isSameTarget, parseReference, type Target } from './target.ts';
+import { entryTarget, forwardTarget, isSameTarget, parseReference, requestedUri, type Target } from './target.ts';
 
 /**
  * Decides what clients may use. What a request is about is looked up here, and only with a permit can it be sent. Everything
@@ -86,9 +86,9 @@ export class Access {
     if (found?.kind !== 'error' || !found.isMiss) return undefined;
     const { name } = message.params;
     if (message.method !== 'tools/call' || typeof name !== 'string') return found;
-    if (namespace.indexes.tool.registered(name)) return found;
+    if (namespace.indexes.tool.owner(name)) return found;
     const { namespaces } = this.#registry.current;
-    return namespaces.values().some(({ indexes }) => indexes.tool.get(name)) ? undefined : found;
+    return namespaces.values().some(({ indexes }) => indexes.tool.served(name)) ? undefined : found;
   }
 
   /**
@@ -132,17 +132,17 @@ export class Access {
   #resolveName(namespace: NamespaceState, message: RequestMessage, kind: 'tool' | 'prompt'): Target | ErrorOutcome {
     const { name } = message.params;
     if (typeof name !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: name');
-    const entry = visibleEntries(namespace, kind).get(name);
+    const entry = visibleEntries(namespace, kind).served(name);
     return entry ? entryTarget(namespace, message, entry) : entryNotFound(message, kind, name);
   }
 
   #resolveUri(namespace: NamespaceState, message: RequestMessage): Target | ErrorOutcome {
-    const { uri } = message.params;
-    if (typeof uri !== 'string') return rpcError(INVALID_PARAMS, 'missing required parameter: uri');
+    const uri = requestedUri(message);
+    if (uri === undefined) return rpcError(INVALID_PARAMS, 'missing required parameter: uri');
     const route = this.routeUri(namespace, uri);
-    if (route?.entry) return entryTarget(namespace, message, route.entry, uri);
+    if (route?.entry) return entryTarget(namespace, message, route.entry);
     const forward = this.#registry.current.forwards.get(route?.forward ?? '');
-    return forward ? forwardTarget(namespace, message, forward, uri) : entryNotFound(message, 'resource', uri);
+    return forward ? forwardTarget(namespace, message, forward) : entryNotFound(message, 'resource', uri);
   }
 
   #resolveReference(namespace: NamespaceState, message: RequestMessage): Target | ErrorOutcome {
@@ -150,11 +150,11 @@ export class Access {
     if (typeof reference === 'string') return rpcError(INVALID_PARAMS, reference);
     const { kind, key } = reference;
     const index = namespace.indexes[kind];
-    const exact = index.get(key);
+    const exact = index.served(key);
     if (kind === 'prompt') return exact ? entryTarget(namespace, message, exact) : entryNotFound(message, kind, key);
     const entry = exact ?? findResource(index, key);
     const isAllowed = entry && this.rules.allowsRoute(index, key, { entry, forward: entry.discovered?.forward });
-    return isAllowed ? entryTarget(namespace, message, entry, key) : entryNotFound(message, kind, key);
+    return isAllowed ? entryTarget(namespace, message, entry) : entryNotFound(message, kind, key);
   }
 }
 
@@ -169,7 +169,7 @@ export interface StoredTarget {
 }
 
 /** The entries of one kind that clients see in a namespace: what is in lists, and what requests find by name. */
-export type VisibleSet = Pick<EntryIndex, 'counts' | 'entries' | 'get' | 'hasTasks' | 'limitedTo' | 'listInSlices'>;
+export type VisibleSet = Pick<EntryIndex, 'counts' | 'entries' | 'hasTasks' | 'lists' | 'served'>;
 
 /** Returns the entries that some request in a namespace can be about. For records only: sending a request needs a permit. */
 export function visibleEntries({ indexes }: NamespaceState, kind: Kind): VisibleSet {

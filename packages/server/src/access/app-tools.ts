@@ -13,11 +13,11 @@ import type { NamespaceState } from '../registry/snapshot.ts';
 export function appToolCall(message: RequestMessage, { indexes }: NamespaceState): RequestMessage | undefined {
   const { tool: tools } = indexes;
   const { name } = message.params;
-  if (typeof name !== 'string' || tools.registered(name)) return undefined;
+  if (typeof name !== 'string' || tools.owner(name)) return undefined;
   const candidates = tools.renamedFrom(name);
   if (new Set(candidates.map(({ discovered }) => discovered?.forward)).size !== 1) return undefined;
   // Copies are tools of others.
-  const tool = candidates.find((entry) => !entry.discovered?.copied && tools.get(entry.key) === entry);
+  const tool = candidates.find((entry) => !entry.discovered?.copied && tools.served(entry.key) === entry);
   if (!tool?.rendered.some(({ json }) => isForAppsOnly(json))) return undefined;
   const given = message.paramMembers.find(({ key }) => key === 'name');
   return given && editRequest(message, [{ ...given, text: JSON.stringify(tool.key) }]);

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { DEFAULT_NAMESPACE, type Entry } from '../registry/entries.ts';
+import { EntryIndex } from '../registry/entry-index.ts';
 import { commit } from '../registry/fixtures/commit.ts';
 import { applyCatalogs } from '../registry/fixtures/operations.ts';
 import { addForward, catalog, items } from '../registry/fixtures/upstreams.ts';
-import { EntryIndex } from '../registry/index.ts';
 import { LayeredMap } from '../registry/layered-map.ts';
 import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/store.ts';

@@ -1,6 +1,6 @@
 import { decodeUnreserved, matchTemplate } from '@sluice/protocol/mcp/uri-template';
 import { type Entry, isTemplate } from '../registry/entries.ts';
-import type { EntryIndex } from '../registry/index.ts';
+import type { EntryIndex } from '../registry/entry-index.ts';
 
 /** The entry that serves a uri: the uri exactly, then the templates in order of registration. */
 export function findResource(index: EntryIndex, uri: string): Entry | undefined {
@@ -31,7 +31,7 @@ export class ResourceFinder {
 
 /** The resource with this uri, which no template serves. */
 export function exactResource(index: EntryIndex, uri: string): Entry | undefined {
-  const exact = index.get(uri);
+  const exact = index.served(uri);
   return exact && !isTemplate(exact) ? exact : undefined;
 }
 

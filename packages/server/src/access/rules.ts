@@ -1,8 +1,8 @@
 import { comparableUri } from '../registry/comparable-uri.ts';
-import { DisabledUris } from '../registry/disabled-uris.ts';
+import { DisabledUris } from '../registry/disabled-entries.ts';
 import { type EntryIdentity, type Forward, isEnabled, sameRecord } from '../registry/entries.ts';
+import type { EntryIndex } from '../registry/entry-index.ts';
 import { Exposure } from '../registry/exposure.ts';
-import type { EntryIndex } from '../registry/index.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
 import { exactResource } from './find-resource.ts';
 import type { Target } from './target.ts';
@@ -47,7 +47,7 @@ export class AccessRules {
 
   /** Whether a request about a uri may take this route. Not if there is no entry and no forward. */
   allowsRoute(index: EntryIndex, uri: string, { entry, forward }: ResourceRoute): boolean {
-    if (isHeld(index, uri)) return false;
+    if (isOwnedByDisabled(index, uri)) return false;
     if (forward === undefined) return entry !== undefined && allowsManual(index, uri);
     return this.allowsUri(forward, uri);
   }
@@ -59,14 +59,14 @@ export class AccessRules {
   isHidden(entry: EntryIdentity): boolean {
     const { kind, namespace, key, discovered } = entry;
     const { namespaces, forwards } = this.snapshot;
-    const claims = namespaces.get(namespace)?.indexes[kind].claims(key);
-    const current = claims?.find((claim) => sameRecord(claim, entry));
+    const candidates = namespaces.get(namespace)?.indexes[kind].candidates(key);
+    const current = candidates?.find((candidate) => sameRecord(candidate, entry));
     if (current && !isEnabled(current)) return true;
     const forward = discovered && forwards.get(discovered.forward);
     if (!forward) return false;
     if (!this.#of(forward).exposure.exposes(kind, discovered.upstreamKey)) return true;
     if (current) return false;
-    const disabled = namespaces.values().flatMap(({ indexes }) => indexes[kind].disabled);
+    const disabled = namespaces.values().flatMap(({ indexes }) => indexes[kind].disabled.all);
     const orphans = (forward.orphanedOverrides ?? []).filter((orphan) => orphan.kind === kind && !isEnabled(orphan));
     return [...disabled, ...orphans].some(
       (other) => other.discovered?.forward === forward.name && other.discovered.upstreamKey === discovered.upstreamKey,
@@ -78,7 +78,7 @@ export class AccessRules {
       const marked = (forward.orphanedOverrides ?? []).filter(({ kind }) => kind === 'resource');
       const orphans = marked.filter((entry) => !isEnabled(entry));
       // An operator can move an entry to any namespace.
-      const disabled = this.#resources().flatMap((index) => index.disabledUris.get(forward.name) ?? []);
+      const disabled = this.#resources().flatMap((index) => index.disabled.uris.get(forward.name) ?? []);
       if (orphans.length > 0) disabled.push(new DisabledUris(orphans));
       return { exposure: new Exposure(forward), disabled };
     });
@@ -86,7 +86,7 @@ export class AccessRules {
 
   /** A disabled template does not hide resources that the upstream lists by themselves. */
   #isListed(forward: string, uri: string): boolean {
-    return this.#resources().some((index) => index.get(uri)?.discovered?.forward === forward);
+    return this.#resources().some((index) => index.served(uri)?.discovered?.forward === forward);
   }
 
   #resources(): EntryIndex[] {
@@ -94,16 +94,16 @@ export class AccessRules {
   }
 }
 
-/** Whether a disabled entry holds a form of the uri: nothing else is served under it. */
-function isHeld({ heldUris }: EntryIndex, uri: string): boolean {
-  if (heldUris.isEmpty) return false;
+/** Whether a disabled entry owns a form of the uri: nothing else is served under it. */
+function isOwnedByDisabled({ disabled: { ownedUris } }: EntryIndex, uri: string): boolean {
+  if (ownedUris.isEmpty) return false;
   const comparable = comparableUri(uri);
-  return !comparable || heldUris.has(comparable);
+  return !comparable || ownedUris.has(comparable);
 }
 
 /** Whether no disabled template of an operator hides the uri; it does not hide resources that are registered by themselves. */
 function allowsManual(index: EntryIndex, uri: string): boolean {
-  const disabled = index.disabledUris.get(undefined);
+  const disabled = index.disabled.uris.get(undefined);
   if (!disabled || exactResource(index, uri)) return true;
   const comparable = comparableUri(uri);
   return comparable !== undefined && disabled.isComplete && !disabled.matchesTemplate(comparable);

@@ -20,18 +20,36 @@ export interface Target {
   readonly registrationId: number;
 }
 
-/** Returns the target of a request about an entry; `uri` if it is a resource. */
-export function entryTarget(namespace: NamespaceState, message: RequestMessage, entry: Entry, uri?: string): Target {
-  const { discovered, registrationId } = entry;
+/** Returns the target of a request about an entry. */
+export function entryTarget(namespace: NamespaceState, message: RequestMessage, entry: Entry): Target {
+  const { kind, discovered, registrationId } = entry;
+  const uri = kind === 'resource' ? requestedUri(message) : undefined;
   const forward = discovered?.forward;
   const address = discovered ? undefined : serverAddress(entry);
   return { kind: 'target', namespace, message, entry, uri, forward, address, registrationId };
 }
 
-/** Returns the target of a request that a forward gets although it is about no entry; `uri` if it is about a resource. */
-export function forwardTarget(namespace: NamespaceState, message: RequestMessage, to: Forward, uri?: string): Target {
+/** Returns the target of a request that a forward gets although it is about no entry. */
+export function forwardTarget(namespace: NamespaceState, message: RequestMessage, to: Forward): Target {
   const { name: forward, registrationId } = to;
+  const uri = requestedUri(message);
   return { kind: 'target', namespace, message, entry: undefined, uri, forward, address: undefined, registrationId };
+}
+
+/** Returns the uri that a request names; undefined unless its method is about a resource. */
+export function requestedUri({ method, params }: RequestMessage): string | undefined {
+  switch (method) {
+    case 'resources/read':
+    case 'resources/subscribe':
+    case 'resources/unsubscribe':
+      return typeof params.uri === 'string' ? params.uri : undefined;
+    case 'completion/complete': {
+      const reference = parseReference(params);
+      return typeof reference !== 'string' && reference.kind === 'resource' ? reference.key : undefined;
+    }
+    default:
+      return undefined;
+  }
 }
 
 /** The MCP server of a tool registered by hand, unless a capability service executes it. */

@@ -92,8 +92,8 @@ export function addCalls(parts: WithPolicy) {
     promotedCalls,
     toolCalls,
     log: calling.log,
-    check: ({ via, mcpHeaders, ...client }, target) =>
-      via === undefined ? declaredParams.check({ ...client, headers: mcpHeaders }, target) : undefined,
+    check: (client, target) =>
+      client.correlation.via === undefined ? declaredParams.check(client, client.mcpHeaders, target) : undefined,
   });
   const taskRequests = new TaskRequests({
     ...taskDeps,

@@ -1,11 +1,13 @@
 import type { IncomingHttpHeaders } from 'node:http';
 
-/** Ids that relate a request to others. */
+/** What relates a request to others: ids of the client, and where it was made. */
 export interface Correlation {
   readonly conversationId: string | undefined;
   readonly requestId: string | undefined;
   /** Name of the first header whose id is ignored because it is too long. */
   readonly oversizedHeader?: string | undefined;
+  /** Set for a request of the console. */
+  readonly via?: 'console' | undefined;
 }
 
 /** Node.js reads headers as Latin-1, one character per byte. */
@@ -15,7 +17,7 @@ const MAX_ID_BYTES = 256;
  * Returns the ids of a request: the conversation id is `x-conversation-id`, else `x-request-id`. Ids that are empty or have more
  * than 256 bytes are ignored.
  */
-export function correlationOf(headers: IncomingHttpHeaders): Correlation {
+export function correlationOf(headers: IncomingHttpHeaders, via?: Correlation['via']): Correlation {
   const { 'x-conversation-id': conversation, 'x-request-id': request } = headers;
   const requestId = validId(request);
   return {
@@ -26,6 +28,7 @@ export function correlationOf(headers: IncomingHttpHeaders): Correlation {
       : isOversized(request)
         ? 'x-request-id'
         : undefined,
+    via,
   };
 }
 

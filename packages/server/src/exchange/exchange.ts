@@ -3,7 +3,7 @@ import type { Message } from '@sluice/protocol/mcp/message';
 import { ANONYMOUS, type Principal } from '../identity/principal.ts';
 import { type Correlation, correlationOf } from './correlation.ts';
 import { ExchangeFacts } from './facts.ts';
-import type { RequestHead } from './head.ts';
+import { type RequestHead, viaOf } from './head.ts';
 
 /**
  * One request, from its arrival to its end: an HTTP request, or one message of a batch. It has whatever is known of the request;
@@ -26,7 +26,7 @@ export class Exchange {
 
   constructor(head: RequestHead) {
     this.head = head;
-    this.correlation = correlationOf(head.headers);
+    this.correlation = correlationOf(head.headers, viaOf(head));
   }
 
   /** Values that actions set, and those that the request has by itself; created when they are needed. */

@@ -53,7 +53,7 @@ describe('enabled', () => {
     // The key stays taken.
     await api.call('PUT', '/api/v1/tools/a', { ...TOOL, enabled: false });
     expect((await api.call('POST', '/api/v1/tools', { ...TOOL, name: 'a' })).status).toBe(409);
-    expect(api.registry.current.namespace('default')?.indexes.tool.registered('a')?.rendered[0]?.json).not.toContain(
+    expect(api.registry.current.namespace('default')?.indexes.tool.owner('a')?.rendered[0]?.json).not.toContain(
       'enabled',
     );
   });
@@ -64,7 +64,7 @@ describe('enabled', () => {
     await api.call('POST', '/api/v1/tools/enabled', { enabled: false, names: ['a'] });
     await refresh();
     expect(api.registry.current.shadowed('other')).toHaveLength(4);
-    expect(api.registry.current.namespace('default')?.indexes.tool.get('a')).toBeUndefined();
+    expect(api.registry.current.namespace('default')?.indexes.tool.served('a')).toBeUndefined();
   });
 });
 

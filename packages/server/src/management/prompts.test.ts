@@ -7,7 +7,7 @@ import { type Api, startApi } from './api.fixture.ts';
 const PATH = '/api/v1/prompts';
 
 function served(api: Api, key: string): string | undefined {
-  return api.registry.current.namespace('default')?.indexes.prompt.get(key)?.rendered[0]?.json;
+  return api.registry.current.namespace('default')?.indexes.prompt.served(key)?.rendered[0]?.json;
 }
 
 test('a new prompt is 201 with Location and defaults', async (context) => {

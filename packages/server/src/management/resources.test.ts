@@ -8,7 +8,7 @@ const PATH = '/api/v1/resources';
 const RESOURCE = { name: 'readme', location: 'file:///readme', type: 'file' };
 
 function served(api: Api, key: string): string | undefined {
-  return api.registry.current.namespace('default')?.indexes.resource.get(key)?.rendered[0]?.json;
+  return api.registry.current.namespace('default')?.indexes.resource.served(key)?.rendered[0]?.json;
 }
 
 describe('manually registered resources', () => {

@@ -16,7 +16,7 @@ const TOOL = {
 
 /** The tool served by MCP under this key. */
 function served(api: Api, key: string, namespace = 'default'): string | undefined {
-  return api.registry.current.namespace(namespace)?.indexes.tool.get(key)?.rendered[0]?.json;
+  return api.registry.current.namespace(namespace)?.indexes.tool.served(key)?.rendered[0]?.json;
 }
 
 describe('manually registered tools', () => {

@@ -11,7 +11,7 @@ const PROMPT = { name: 'p' };
 
 /** The object served by MCP under this key. */
 function served(api: Api, kind: 'tool' | 'resource' | 'prompt', key: string): string | undefined {
-  return api.registry.current.namespace('default')?.indexes[kind].get(key)?.rendered[0]?.json;
+  return api.registry.current.namespace('default')?.indexes[kind].served(key)?.rendered[0]?.json;
 }
 
 describe.each([

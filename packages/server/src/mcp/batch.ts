@@ -7,7 +7,7 @@ import { EventStreamDecoder } from '@sluice/protocol/mcp/event-stream';
 import type { Batch } from '@sluice/protocol/mcp/message';
 import type { ResponseLike } from '../http/exchange.ts';
 import type { RequestTelemetry } from '../telemetry/request-telemetry.ts';
-import type { McpExchange } from './exchange.ts';
+import { McpExchange } from './exchange.ts';
 import { type OpenResponses, OpenWriter } from './open-responses.ts';
 import { INTERNAL, ResponseWriter } from './response.ts';
 
@@ -220,6 +220,17 @@ export function serveBatch(exchange: McpExchange, batch: Batch, parts: BatchPart
   else startBatch(exchange, batch, parts);
 }
 
+/** Creates the exchange of one message of a batch, as if it had been sent on its own. */
+function memberOf({ head, request, response, principal, path, headers }: McpExchange, text: string): McpExchange {
+  const member = new McpExchange({ ...head, inBatch: true, startedAt: performance.now() }, request, response);
+  member.principal = principal;
+  member.path = path;
+  member.query = '';
+  member.headers = headers;
+  member.body = ChunkBuffer.of(Buffer.from(text));
+  return member;
+}
+
 function startBatch(exchange: McpExchange, { messages, hasRequests }: Batch, parts: BatchParts): void {
   const { head, headers, response, responseHeaders } = exchange;
   const { openResponses, telemetry, serve } = parts;
@@ -230,7 +241,7 @@ function startBatch(exchange: McpExchange, { messages, hasRequests }: Batch, par
   });
   if (openResponses) result.keepOpen(openResponses, head.startedAt);
   const startMember = (text: string): void => {
-    const member = exchange.member(text);
+    const member = memberOf(exchange, text);
     const part = result.addMember(member);
     member.response = part;
     telemetry.begin(member);

@@ -13,7 +13,6 @@ import type { ClientProfiles } from './client-profile.ts';
 interface ToolCaller {
   readonly era: Era;
   readonly capabilities: JsonObject;
-  readonly headers: IncomingHttpHeaders;
   /** Undefined if the call belongs to no request of the client. */
   readonly facts: ExchangeFacts | undefined;
 }
@@ -49,7 +48,9 @@ export class DeclaredParams {
    * Returns the error of a modern client's request whose headers do not mirror the arguments of the tool that it calls. Names the
    * tool in the facts of other requests.
    */
-  check({ era, capabilities, headers, facts }: ToolCaller, { entry: tool, message }: Target): ErrorOutcome | undefined {
+  check(client: ToolCaller, headers: IncomingHttpHeaders, target: Target): ErrorOutcome | undefined {
+    const { era, capabilities, facts } = client;
+    const { entry: tool, message } = target;
     if (tool?.kind !== 'tool') return undefined;
     const problem = era === 'modern' ? this.#visibleTo(tool, capabilities)?.problem(message, headers) : undefined;
     if (problem !== undefined) {

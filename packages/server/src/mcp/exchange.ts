@@ -1,4 +1,3 @@
-import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import type { Era } from '@sluice/protocol/mcp/constants';
 import type { Batch, Message, RequestMessage } from '@sluice/protocol/mcp/message';
@@ -41,18 +40,6 @@ export class McpExchange extends HttpExchange {
   /** JSON text of the request id, as sent by the client; `null` if there is none. */
   get idText(): string {
     return this.message && this.message.kind !== 'notification' ? this.message.idText : 'null';
-  }
-
-  /** Creates the exchange of one message of the batch that this request is, as if it had been sent on its own. */
-  member(text: string): McpExchange {
-    const head = { ...this.head, inBatch: true, startedAt: performance.now() };
-    const member = new McpExchange(head, this.request, this.response);
-    member.principal = this.principal;
-    member.path = this.path;
-    member.query = '';
-    member.headers = this.headers;
-    member.body = ChunkBuffer.of(Buffer.from(text));
-    return member;
   }
 }
 

@@ -8,8 +8,8 @@ import { LIST_METHODS } from './client-profile.ts';
 /** An entry in a {@link NamespaceView}. */
 export interface ViewedEntry {
   readonly entry: Entry;
-  /** The entries with its key; the first one holds it. */
-  readonly claims: readonly Entry[];
+  /** The entries with its key; the first one owns it. */
+  readonly candidates: readonly Entry[];
 }
 
 /**
@@ -25,18 +25,18 @@ export class NamespaceView {
   constructor({ indexes }: NamespaceState, view: CatalogView) {
     this.#view = view;
     this.entries = KINDS.map((kind) => indexes[kind]).flatMap((index) =>
-      [...index.registeredEntries, ...index.shadowed]
+      [...index.owners, ...index.shadowed]
         .sort(byOrder)
-        .map((entry) => ({ entry, claims: index.claims(entry.key) })),
+        .map((entry) => ({ entry, candidates: index.candidates(entry.key) })),
     );
   }
 
   /** JSON text of an entry in the form of the management API. */
-  serialize({ entry, claims }: ViewedEntry): string {
+  serialize({ entry, candidates }: ViewedEntry): string {
     const { name, key, discovered } = entry;
-    const [holder] = claims;
+    const [owner] = candidates;
     const variant = variantFor(entry, discovered && this.#catalogOf(discovered.forward));
-    const reason = this.#reason(entry, holder, variant !== undefined);
+    const reason = this.#reason(entry, owner, variant !== undefined);
     const described: ViewEntry = {
       kind: isTemplate(entry) ? 'resource_template' : entry.kind,
       name,
@@ -45,8 +45,9 @@ export class NamespaceView {
       ...(reason !== undefined && { reason }),
       source: this.#sourceOf(entry),
       overrides: Object.keys(discovered?.overrides ?? {}),
-      ...(holder === entry && claims.length > 1 && { shadows: claims.slice(1).map((other) => this.#sourceOf(other)) }),
-      ...(holder && holder !== entry && { shadowedBy: this.#sourceOf(holder) }),
+      ...(owner === entry &&
+        candidates.length > 1 && { shadows: candidates.slice(1).map((other) => this.#sourceOf(other)) }),
+      ...(owner && owner !== entry && { shadowedBy: this.#sourceOf(owner) }),
     };
     const text = JSON.stringify(described);
     if (reason !== undefined || !variant) return text;
@@ -55,8 +56,8 @@ export class NamespaceView {
     return `${text.slice(0, -1)},"definition":${this.#view.item(method, variant.json)}}`;
   }
 
-  #reason(entry: Entry, holder: Entry | undefined, isListed: boolean): ViewEntry['reason'] {
-    if (holder !== entry) return 'shadowed';
+  #reason(entry: Entry, owner: Entry | undefined, isListed: boolean): ViewEntry['reason'] {
+    if (owner !== entry) return 'shadowed';
     if (!isEnabled(entry)) return 'disabled';
     return isListed ? undefined : 'other_clients';
   }

@@ -1,7 +1,7 @@
 import { memberText } from '@sluice/protocol/json/text';
 import type { Draft } from '../registry/draft.ts';
 import { byOrder, DEFAULT_NAMESPACE, type Entry, parseNamespace } from '../registry/entries.ts';
-import type { EntryIndex } from '../registry/index.ts';
+import type { EntryIndex } from '../registry/entry-index.ts';
 import { copyTools, definitionBytes, type ToolCopy } from '../registry/operations-topology.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
@@ -84,7 +84,7 @@ export class RegistryView implements Pick<HostFunctions, 'tools' | 'tool' | 'cop
     }
     if (!this.#requested.has(targetNamespace) && !this.#snapshot.namespace(targetNamespace)) this.#countNamespace();
     const copy = { tool: found.tool, targetNamespace };
-    const exists = this.#snapshot.namespace(targetNamespace)?.indexes.tool.registered(name) !== undefined;
+    const exists = this.#snapshot.namespace(targetNamespace)?.indexes.tool.owner(name) !== undefined;
     if (!exists) this.#countBytes(found.tool);
     this.#requested.set(targetNamespace, requested.set(name, copy));
     if (exists) this.#existing.push(copy);
@@ -148,7 +148,7 @@ export class RegistryView implements Pick<HostFunctions, 'tools' | 'tool' | 'cop
   }
 
   #findIn(namespace: string, name: string): ToolCopy | undefined {
-    const tool = this.#snapshot.namespace(namespace)?.indexes.tool.get(name);
+    const tool = this.#snapshot.namespace(namespace)?.indexes.tool.served(name);
     return tool ? { tool, targetNamespace: tool.namespace } : this.#requested.get(namespace)?.get(name);
   }
 
@@ -156,7 +156,7 @@ export class RegistryView implements Pick<HostFunctions, 'tools' | 'tool' | 'cop
   #findInAllNamespaces(name: string): ToolCopy | undefined {
     let first: Entry | undefined;
     for (const { indexes } of this.#snapshot.namespaces.values()) {
-      const tool = indexes.tool.get(name);
+      const tool = indexes.tool.served(name);
       if (tool && (!first || byOrder(tool, first) < 0)) first = tool;
     }
     return first && { tool: first, targetNamespace: first.namespace };

@@ -1,7 +1,6 @@
 import { serviceAddress } from '@sluice/contract';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { visibleEntries } from '../access/access.ts';
-import { viaOf } from '../exchange/head.ts';
 import { type Entry, FORWARD_TYPE } from '../registry/entries.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
 import { boundedName, boundedSubject } from '../telemetry/redaction.ts';
@@ -34,13 +33,13 @@ export function recordRejection(
   facts.outcome = isBusy ? 'failed' : 'blocked';
   const { name } = message.params;
   if (message.method !== 'tools/call' || typeof name !== 'string') return;
-  const tool = namespace && visibleEntries(namespace, 'tool').get(name);
+  const tool = namespace && visibleEntries(namespace, 'tool').served(name);
   if (tool) facts.subject = boundedSubject({ kind: 'tool', name: tool.name });
   const called = tool ?? { name: boundedName(name), members: { toolType: '' } };
   const target: ToolTarget = tool ? targetOf(tool, registry) : { transport: 'mcp' };
   const category = isBusy ? 'SERVICE_UNAVAILABLE' : 'POLICY_BLOCKED';
-  const { correlation, principal, head } = input;
-  const caller = { namespace: namespace?.name, correlation, principal, via: viaOf(head), facts };
+  const { correlation, principal } = input;
+  const caller = { namespace: namespace?.name, correlation, principal, facts };
   toolCalls.of(toolCallIdentity(caller, called, target), facts).rejected(category, evaluator, reason);
 }
 

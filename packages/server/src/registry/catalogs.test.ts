@@ -361,7 +361,7 @@ describe('a key conflict', () => {
     const origins = () =>
       registry.current
         .namespace('default')
-        ?.indexes.tool.claims('b')
+        ?.indexes.tool.candidates('b')
         .map(({ discovered }) => discovered?.upstreamKey);
     await discover({ tools: items('name', ['a']) });
     await commit(registry, (draft) => updateEntry(draft, 'tool', { name: 'a' }, { ...TOOL, name: 'b' }));

@@ -1,5 +1,5 @@
 import { type Entry, type Forward, isEnabled } from './entries.ts';
-import type { DraftIndex } from './index.ts';
+import type { DraftIndex } from './entry-index.ts';
 import type { RecordedPut, Section } from './store/store.ts';
 
 // A discovery can add 100,000 entries in one operation, so these are small objects rather than closures.
@@ -56,7 +56,7 @@ export class UndoStep {
   constructor(index: DraftIndex, key: string) {
     this.#index = index;
     this.#key = key;
-    this.before = index.claims(key);
+    this.before = index.candidates(key);
   }
 
   run(): void {
@@ -65,7 +65,7 @@ export class UndoStep {
 
   /** All entries with the key now. */
   get after(): readonly Entry[] {
-    return this.#index.claims(this.#key);
+    return this.#index.candidates(this.#key);
   }
 }
 

@@ -165,7 +165,7 @@ test('copies follow only their forward, whatever changes around them', async () 
       const there = copies.map((tool) => {
         const { forward = '', upstreamKey = '', overrides = {} } = tool.discovered ?? {};
         // It holds its key with the upstream's current text.
-        expect(registry.current.namespace(tool.namespace)?.indexes.tool.registered(tool.key)).toBe(tool);
+        expect(registry.current.namespace(tool.namespace)?.indexes.tool.owner(tool.key)).toBe(tool);
         expect(tool.discovered?.variants[0]?.json).toBe(copying.offered.get(forward)?.get(upstreamKey));
         return [placeOf(tool), { forward, upstreamKey, title: overrides.title }] as const;
       });

@@ -33,7 +33,8 @@ async function withForward(more: Partial<Forward> = {}) {
       if (forward) applyCatalogs(draft, forward, found.map(catalog));
     });
   await discover({ tools: items('name', ['a', 'b']) });
-  const toolNamed = (namespace: string, name: string) => registry.current.namespace(namespace)?.indexes.tool.get(name);
+  const toolNamed = (namespace: string, name: string) =>
+    registry.current.namespace(namespace)?.indexes.tool.served(name);
   /** Copies the tool with this name in a namespace (`default`). */
   const copy = async (name: string, target: string, from = 'default'): Promise<CopyOutcome | undefined> => {
     const tool = toolNamed(from, name);
@@ -314,7 +315,7 @@ describe('copies after a restart', () => {
     await copy('a', 'ops');
     for (const again of await restarts(registry, store)) {
       const copied = (namespace: string) => {
-        const tool = again.current.namespace(namespace)?.indexes.tool.get('a');
+        const tool = again.current.namespace(namespace)?.indexes.tool.served('a');
         return [tool?.discovered?.copied, tool?.rendered[0]?.json];
       };
       expect([copied('default'), copied('ops')]).toEqual([

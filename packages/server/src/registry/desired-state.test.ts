@@ -93,7 +93,7 @@ test('overrides of tools that are not discovered yet apply as soon as they are',
   const state = `${UP}tools: [{ forward: up, upstreamName: x, name: say, namespace: ops, enabled: false }, { forward: up, upstreamName: later, title: T }]`;
   const of = service(state);
   expect(of.tools).toEqual(['up ops/say', 'up default/y']);
-  expect(of.current.namespace('ops')?.indexes.tool.get('say')).toBeUndefined();
+  expect(of.current.namespace('ops')?.indexes.tool.served('say')).toBeUndefined();
   expect(of.plan(state)).toEqual([]);
 });
 
@@ -274,7 +274,7 @@ tools: [{ forward: up, upstreamName: x, name: say }, ${made('made')}]
     expect(of.plan('tools: []', true)).toMatchObject([{ members: [{ member: 'name' }] }]);
     of.apply('tools: []', true);
     expect(of.plan('tools: []', true)).toEqual([]);
-    expect(of.current.namespace('default')?.indexes.tool.registered('x')?.disabledBy).toBe('operator');
+    expect(of.current.namespace('default')?.indexes.tool.owner('x')?.disabledBy).toBe('operator');
   });
 
   test('a namespace is deleted with its current contents, which the plan lists', () => {

@@ -104,14 +104,14 @@ const CHANGES: [string, (draft: Draft) => void][] = [
 describe.each(CHANGES)('%s', (_name, change) => {
   test('is invisible to readers of the previous state', () => {
     const before = shown(base);
-    const lists = base.namespaces.get(namespace('ops'))?.indexes.tool.list(
+    const lists = base.namespaces.get(namespace('ops'))?.indexes.tool.lists.get(
       view(() => []),
       'tools/list',
     );
     const { snapshot } = after(base, change);
     expect(shown(base)).toEqual(before);
     expect(
-      base.namespaces.get(namespace('ops'))?.indexes.tool.list(
+      base.namespaces.get(namespace('ops'))?.indexes.tool.lists.get(
         view(() => []),
         'tools/list',
       ),
@@ -190,7 +190,7 @@ describe('changed lists', () => {
     const tools = (snapshot: Snapshot) =>
       snapshot.namespaces
         .get(namespace('ops'))
-        ?.indexes.tool.list(
+        ?.indexes.tool.lists.get(
           view(() => snapshot.forwards.get('up')?.catalogs ?? []),
           'tools/list',
         )

@@ -15,7 +15,7 @@ import {
   type ServiceEntry,
   type UnknownMembers,
 } from './entries.ts';
-import type { DraftIndex, EntryIndex } from './index.ts';
+import type { DraftIndex, EntryIndex } from './entry-index.ts';
 import type { DraftMap } from './layered-map.ts';
 import { DraftOperation, type OperationEffect, revokesAccess } from './revoked-access.ts';
 import { byRegistration, emptyNamespace, type NamespaceState, Services, Snapshot } from './snapshot.ts';
@@ -240,9 +240,9 @@ export class Draft {
     if (this.#unusable.get(section)?.has(id)) this.#unusableIn(section).delete(id);
   }
 
-  /** The entry that holds a key, disabled or not. */
+  /** The entry that owns a key, disabled or not. */
   get(kind: Kind, namespace: Namespace, key: string): Entry | undefined {
-    return this.#read(namespace, kind)?.registered(key);
+    return this.#read(namespace, kind)?.owner(key);
   }
 
   /** All entries of a kind in a namespace, shadowed ones included, in no order. */
@@ -256,7 +256,7 @@ export class Draft {
     const namespace = typeof name === 'string' ? parseNamespace(name) : undefined;
     if (!namespace || typeof key !== 'string') return undefined;
     return this.#read(namespace, kind)
-      ?.claims(key)
+      ?.candidates(key)
       .find((entry) => entryId(entry) === id);
   }
 
@@ -281,13 +281,13 @@ export class Draft {
     this.#record(entry, this.#entryForm);
   }
 
-  /** Removes an entry. Returns the one that holds its key from now on and was shadowed by it, if there is one. */
+  /** Removes an entry. Returns the one that owns its key from now on and was shadowed by it, if there is one. */
   remove(entry: Entry): Entry | undefined {
     const index = this.#indexForChange(entry);
-    const holder = index.registered(entry.key);
+    const owner = index.owner(entry.key);
     index.remove(entry);
-    const next = index.registered(entry.key);
-    const promoted = next === holder ? undefined : next;
+    const next = index.owner(entry.key);
+    const promoted = next === owner ? undefined : next;
     this.#recordRemoval(SECTION[entry.kind], entryId(entry), promoted);
     return promoted;
   }

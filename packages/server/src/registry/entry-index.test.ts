@@ -1,8 +1,8 @@
 import { Turns } from '@sluice/protocol/turns';
 import { describe, expect, test } from 'vitest';
 import { DEFAULT_NAMESPACE, type Entry, type KnownCatalog, type Labels, TEMPLATE_LABEL } from './entries.ts';
+import { EntryIndex } from './entry-index.ts';
 import { catalog, view } from './fixtures/upstreams.ts';
-import { EntryIndex } from './index.ts';
 import type { CatalogView } from './list.ts';
 import { render } from './serialize.ts';
 import { runSteps } from './steps.ts';
@@ -52,14 +52,14 @@ describe('order', () => {
 
   test('is the same whether entries are sorted or reordered after changes', () => {
     const earlier = indexWith(...[5, 1, 4].map((id) => entry(`e${id}`, id)), entry('b', 2, { forward: 'b' }));
-    const keys = ({ registeredEntries }: EntryIndex) => registeredEntries.map(({ key }) => key);
+    const keys = ({ owners }: EntryIndex) => owners.map(({ key }) => key);
     expect(keys(earlier)).toEqual(['e1', 'b', 'e4', 'e5']);
     const added = changed(earlier, (draft) => draft.put(entry('e3', 3)));
     const removed = changed(added, (draft) => draft.remove(entry('b', 2, { forward: 'b' })));
     const replaced = changed(removed, (draft) => draft.put(entry('e1', 9)));
     expect(keys(replaced)).toEqual(['e3', 'e4', 'e5', 'e1']);
-    expect(replaced.registeredEntries.at(-1)).toBe(replaced.registered('e1'));
-    expect(changed(replaced, () => undefined).registeredEntries).toBe(replaced.registeredEntries);
+    expect(replaced.owners.at(-1)).toBe(replaced.owner('e1'));
+    expect(changed(replaced, () => undefined).owners).toBe(replaced.owners);
     const many = changed(replaced, (draft) => {
       for (let id = 1_000; id < 3_000; id++) draft.put(entry(`e${id}`, id));
     });
@@ -88,17 +88,17 @@ describe('a key that several claim', () => {
 
   test('stays with the first holder, also when an older source claims it', () => {
     const made = indexWith(late, early);
-    expect(made.get('x')).toBe(late);
+    expect(made.served('x')).toBe(late);
     expect(made.entries).toEqual([late]);
     expect(made.shadowed).toEqual([early]);
   });
 
   test('passes to the oldest remaining claimant, and is finally free', () => {
     let made = indexWith(own, late, early, middle);
-    const holders = [made.get('x')];
+    const holders = [made.served('x')];
     for (const gone of [own, early, middle, late]) {
       made = changed(made, (draft) => draft.remove(gone));
-      holders.push(made.get('x'));
+      holders.push(made.served('x'));
     }
     expect(holders).toEqual([own, early, middle, late, undefined]);
     expect(made.entries).toEqual([]);
@@ -110,16 +110,16 @@ describe('a key that several claim', () => {
       draft.remove(early);
       draft.put(renewed);
     });
-    expect(made.claims('x')).toEqual([renewed, middle]);
+    expect(made.candidates('x')).toEqual([renewed, middle]);
   });
 
   test('can be claimed twice by one forward: a renamed entry precedes a later discovered one of that name', () => {
     const renamed = entry('x', 1, { forward: 'early', upstreamKey: 'a', position: 5 });
     const found = entry('x', 1, { forward: 'early', upstreamKey: 'x', position: 0 });
     const made = indexWith(renamed, found);
-    expect(made.get('x')).toBe(renamed);
-    expect(changed(made, (draft) => draft.remove(found)).claims('x')).toEqual([renamed]);
-    expect(changed(made, (draft) => draft.remove(renamed)).claims('x')).toEqual([found]);
+    expect(made.served('x')).toBe(renamed);
+    expect(changed(made, (draft) => draft.remove(found)).candidates('x')).toEqual([renamed]);
+    expect(changed(made, (draft) => draft.remove(renamed)).candidates('x')).toEqual([found]);
   });
 
   test('is counted for each of its forwards', () => {
@@ -137,7 +137,7 @@ describe('a key that several claim', () => {
 test('a change of a copy does not affect the index that it was copied from', () => {
   const stored = entry('kept', 1);
   const before = indexWith(stored, entry('gone', 2));
-  const list = before.list(
+  const list = before.lists.get(
     view(() => []),
     'tools/list',
   );
@@ -147,9 +147,9 @@ test('a change of a copy does not affect the index that it was copied from', () 
     draft.put({ ...stored, position: 4 });
   });
   expect(before.entries.map(({ key }) => key)).toEqual(['kept', 'gone']);
-  expect(before.get('kept')).toBe(stored);
+  expect(before.served('kept')).toBe(stored);
   expect(
-    before.list(
+    before.lists.get(
       view(() => []),
       'tools/list',
     ),
@@ -177,7 +177,7 @@ describe('prebuilt lists', () => {
     const own = '{"name":"own","inputSchema":{"type":"object"}}';
     expect(
       textOf(
-        made.list(
+        made.lists.get(
           view(() => known),
           'tools/list',
         ),
@@ -185,7 +185,7 @@ describe('prebuilt lists', () => {
     ).toBe(`tools/list [${both.json},${poor.json},${own}] 0 public`);
     expect(
       textOf(
-        made.list(
+        made.lists.get(
           view(() => known, 'legacy:rich'),
           'tools/list',
         ),
@@ -196,7 +196,7 @@ describe('prebuilt lists', () => {
   test('serve the first variant where the forward has no catalog for the client', () => {
     expect(
       textOf(
-        made.list(
+        made.lists.get(
           view(() => [], 'modern:{}'),
           'tools/list',
         ),
@@ -212,10 +212,10 @@ describe('prebuilt lists', () => {
       key,
       wrap: (_method, list) => `${key} ${list} ${wraps++}`,
     });
-    const first = built.list(counting('one'), 'tools/list');
-    expect(built.list(counting('one'), 'tools/list')).toBe(first);
-    expect(built.list(counting('two'), 'tools/list')).not.toBe(first);
-    expect(built.list(counting('one'), 'resources/list')).not.toBe(first);
+    const first = built.lists.get(counting('one'), 'tools/list');
+    expect(built.lists.get(counting('one'), 'tools/list')).toBe(first);
+    expect(built.lists.get(counting('two'), 'tools/list')).not.toBe(first);
+    expect(built.lists.get(counting('one'), 'resources/list')).not.toBe(first);
     expect(wraps).toBe(3);
   });
 
@@ -224,7 +224,8 @@ describe('prebuilt lists', () => {
     ['long', 2_000],
   ])('%s ones with equal text for many views are stored once', (_length, count) => {
     const built = indexWith(...Array.from({ length: count }, (_, at) => entry(`tool-with-a-long-name-${at}`, at + 1)));
-    const same = (key: string) => built.list({ ...view(() => []), key, wrap: (_method, list) => list }, 'tools/list');
+    const same = (key: string) =>
+      built.lists.get({ ...view(() => []), key, wrap: (_method, list) => list }, 'tools/list');
     const first = same('1');
     for (let number = 2; number <= 50; number++) expect(same(`${number}`)).toBe(first);
   });
@@ -240,10 +241,10 @@ describe('prebuilt lists', () => {
         return key;
       },
     });
-    for (let number = 0; number < 1_000; number++) built.list(own(`${number}`), 'tools/list');
+    for (let number = 0; number < 1_000; number++) built.lists.get(own(`${number}`), 'tools/list');
     expect(wraps).toBe(1_000);
     // Some of the first are evicted, and are rebuilt correctly.
-    expect(textOf(built.list(own('0'), 'tools/list'))).toBe('0');
+    expect(textOf(built.lists.get(own('0'), 'tools/list'))).toBe('0');
     expect(wraps).toBe(1_001);
   });
 
@@ -254,7 +255,7 @@ describe('prebuilt lists', () => {
     );
     expect(
       textOf(
-        built.list(
+        built.lists.get(
           view(() => []),
           'resources/list',
         ),
@@ -262,7 +263,7 @@ describe('prebuilt lists', () => {
     ).toContain('[{"uri":"r:1","name":"r:1"}]');
     expect(
       textOf(
-        built.list(
+        built.lists.get(
           view(() => []),
           'resources/templates/list',
         ),
@@ -273,7 +274,7 @@ describe('prebuilt lists', () => {
   test('contain each item as the view renders it', () => {
     const built = indexWith(entry('a', 1, { forward: 'f' }), entry('own', 2));
     const shouting = { ...view(() => []), item: (method: string, json: string) => `${method} ${json.toUpperCase()}` };
-    expect(textOf(built.list(shouting, 'tools/list'))).toContain(
+    expect(textOf(built.lists.get(shouting, 'tools/list'))).toContain(
       '[tools/list {"NAME":"A"},tools/list {"NAME":"OWN","INPUTSCHEMA":{"TYPE":"OBJECT"}}]',
     );
   });
@@ -285,15 +286,15 @@ describe('prebuilt lists', () => {
     const by: Record<string, readonly KnownCatalog[]> = { a: hints(9_000, 'private'), b: hints(5_000, 'public') };
     const seen: CatalogView = { ...view(() => []), choose: (forward) => by[forward]?.[0] };
     const built = indexWith(entry('a', 1, { forward: 'a' }), entry('b', 2, { forward: 'b' }));
-    expect(textOf(built.list(seen, 'tools/list'))).toMatch(/ 5000 private$/);
-    expect(textOf(indexWith(entry('b', 2, { forward: 'b' })).list(seen, 'tools/list'))).toMatch(/ 5000 public$/);
-    expect(textOf(indexWith(entry('b', 2, { forward: 'b' }), entry('own', 3)).list(seen, 'tools/list'))).toMatch(
+    expect(textOf(built.lists.get(seen, 'tools/list'))).toMatch(/ 5000 private$/);
+    expect(textOf(indexWith(entry('b', 2, { forward: 'b' })).lists.get(seen, 'tools/list'))).toMatch(/ 5000 public$/);
+    expect(textOf(indexWith(entry('b', 2, { forward: 'b' }), entry('own', 3)).lists.get(seen, 'tools/list'))).toMatch(
       / 0 public$/,
     );
   });
 
   test('contain their length in bytes if it differs from that in characters', () => {
-    const list = indexWith(entry('é𝄞', 1)).list(
+    const list = indexWith(entry('é𝄞', 1)).lists.get(
       view(() => []),
       'tools/list',
     );
@@ -306,9 +307,9 @@ test('a long list is built in slices, once for all who ask, and equals one that 
   const made = indexWith(...Array.from({ length: 2_500 }, (_, position) => entry(`é${position}`, 1, { position })));
   const turns = new Turns();
   const anyone = view(() => []);
-  const long = made.listInSlices(anyone, 'tools/list', turns);
+  const long = made.lists.getInSlices(anyone, 'tools/list', turns);
   expect(long).toBeInstanceOf(Promise);
-  expect(made.listInSlices(anyone, 'tools/list', turns)).toBe(long);
+  expect(made.lists.getInSlices(anyone, 'tools/list', turns)).toBe(long);
   const built = await long;
   expect(textOf(built)).toBe(
     anyone.wrap('tools/list', `[${made.entries.map(({ rendered }) => rendered[0]?.json)}]`, {
@@ -317,8 +318,8 @@ test('a long list is built in slices, once for all who ask, and equals one that 
     }),
   );
   expect(built.bytes).toBe(Buffer.byteLength(built.json));
-  expect(made.listInSlices(anyone, 'tools/list', turns)).toBe(built);
-  expect(made.list(anyone, 'tools/list')).toBe(built);
+  expect(made.lists.getInSlices(anyone, 'tools/list', turns)).toBe(built);
+  expect(made.lists.get(anyone, 'tools/list')).toBe(built);
 });
 
 test('a long list of some keys is built in slices, and is private', async () => {
@@ -326,9 +327,9 @@ test('a long list of some keys is built in slices, and is private', async () => 
   const turns = new Turns();
   const anyone = view(() => []);
   const keys = (count: number) => new Set(made.entries.slice(0, count).map(({ key }) => key));
-  const long = made.limitedTo(keys(2_000)).listInSlices(anyone, 'tools/list', turns);
+  const long = made.lists.limitedTo(keys(2_000)).getInSlices(anyone, 'tools/list', turns);
   expect(long).toBeInstanceOf(Promise);
   const texts = made.entries.slice(0, 2_000).map(({ rendered }) => rendered[0]?.json);
   expect(textOf(await long)).toBe(anyone.wrap('tools/list', `[${texts}]`, { ttlMs: 0, cacheScope: 'private' }));
-  expect(made.limitedTo(keys(10)).listInSlices(anyone, 'tools/list', turns)).not.toBeInstanceOf(Promise);
+  expect(made.lists.limitedTo(keys(10)).getInSlices(anyone, 'tools/list', turns)).not.toBeInstanceOf(Promise);
 });

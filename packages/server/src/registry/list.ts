@@ -1,6 +1,7 @@
 import { COMMA } from '@sluice/protocol/json/text';
+import type { Turns } from '@sluice/protocol/turns';
 import { type CacheHint, type Entry, type EntryVariant, isTemplate, type KnownCatalog } from './entries.ts';
-import { forEachInSteps, type Steps } from './steps.ts';
+import { forEachInSteps, runSteps, type Steps } from './steps.ts';
 
 /** The lists as one kind of client sees them; one view per (era, capability set) of clients. */
 export interface CatalogView {
@@ -33,8 +34,69 @@ const PLACEHOLDER = '\0';
 
 const UNCACHED: CacheHint = { ttlMs: 0, cacheScope: 'public' };
 
+const UNCACHED_PRIVATE: CacheHint = { ttlMs: 0, cacheScope: 'private' };
+
+/** Cached lists of the same entries. Clients choose their capabilities, so the number of views must be bounded. */
+const MAX_PREBUILT = 64;
+
+/** Lists with more entries are built in slices. */
+const MAX_AT_ONCE = 1_000;
+
+/** The lists of some entries, each built when it is requested first. */
+export class PrebuiltLists {
+  readonly #entries: readonly Entry[];
+  readonly #hint: CacheHint | undefined;
+  readonly #built = new Map<string, PrebuiltList>();
+  readonly #building = new Map<string, Promise<PrebuiltList>>();
+
+  /** `entries` in list order; `hint` replaces the caching hints of the forwards. */
+  constructor(entries: readonly Entry[], hint?: CacheHint) {
+    this.#entries = entries;
+    this.#hint = hint;
+  }
+
+  /** Returns the list for the clients of a view; `method` selects templates or other entries. */
+  get(view: CatalogView, method: string): PrebuiltList {
+    const key = listKey(view, method);
+    return this.#built.get(key) ?? this.#store(key, runSteps(buildList(this.#entries, view, method, this.#hint)));
+  }
+
+  /** As {@link get}. A long one that is not built yet is built in slices. */
+  getInSlices(view: CatalogView, method: string, turns: Turns): PrebuiltList | Promise<PrebuiltList> {
+    if (this.#entries.length <= MAX_AT_ONCE) return this.get(view, method);
+    const key = listKey(view, method);
+    const list = this.#built.get(key);
+    if (list) return list;
+    // Clients that ask meanwhile wait for the same one.
+    return this.#building.getOrInsertComputed(key, () =>
+      turns
+        .run(buildList(this.#entries, view, method, this.#hint))
+        .then((built) => this.#store(key, built))
+        .finally(() => this.#building.delete(key)),
+    );
+  }
+
+  /** The lists of the entries with these keys, filtered for one client: they are uncacheable and private. */
+  limitedTo(keys: ReadonlySet<string>): PrebuiltLists {
+    const entries = this.#entries.filter(({ key }) => keys.has(key));
+    return new PrebuiltLists(entries, UNCACHED_PRIVATE);
+  }
+
+  #store(key: string, built: PrebuiltList): PrebuiltList {
+    if (this.#built.size >= MAX_PREBUILT) this.#built.clear();
+    // Equal lists of several views are stored once.
+    const list = this.#built.values().find((other) => isSameList(other, built)) ?? built;
+    this.#built.set(key, list);
+    return list;
+  }
+}
+
+function listKey({ key }: CatalogView, method: string): string {
+  return `${method} ${key}`;
+}
+
 /** Builds the list of these entries for the clients of a view. `hintOfAll` replaces the caching hints of the forwards. */
-export function* buildList(
+function* buildList(
   entries: readonly Entry[],
   view: CatalogView,
   method: string,
@@ -108,7 +170,7 @@ export function variantFor({ rendered }: Entry, catalog: KnownCatalog | undefine
 }
 
 /** Whether two lists have the same text. */
-export function isSameList(a: PrebuiltList, b: PrebuiltList): boolean {
+function isSameList(a: PrebuiltList, b: PrebuiltList): boolean {
   if (a.bytes !== b.bytes) return false;
   return typeof a.json === 'string' || typeof b.json === 'string' ? a.json === b.json : a.json.equals(b.json);
 }

@@ -43,8 +43,8 @@ export function findInSnapshot({ namespaces }: Snapshot, kind: Kind, selector: S
   const indexIn = (namespace: Namespace, of: Kind) => namespaces.get(namespace)?.indexes[of];
   const entries: Entries = {
     namespaces,
-    get: (of, namespace, key) => indexIn(namespace, of)?.registered(key),
-    entries: (of, namespace) => indexIn(namespace, of)?.registeredEntries ?? [],
+    get: (of, namespace, key) => indexIn(namespace, of)?.owner(key),
+    entries: (of, namespace) => indexIn(namespace, of)?.owners ?? [],
   };
   return findEntry(entries, kind, selector);
 }

@@ -397,7 +397,7 @@ describe('a file written by hand', () => {
     expect(
       registry.current
         .namespace('default')
-        ?.indexes.tool.claims('t')
+        ?.indexes.tool.candidates('t')
         .map((entry) => entry.discovered?.forward),
     ).toEqual(['b', 'a']);
   });

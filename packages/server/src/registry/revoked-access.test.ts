@@ -288,7 +288,7 @@ describe('the confirmation by other replicas', () => {
     await Promise.all([run('beside', (draft) => createNamespace(draft, 'ops', {})), run('later', createResource)]);
     expect(settled).toEqual(['first', 'beside', 'later']);
     expect(visible).toEqual([1]);
-    expect(registry.current.namespace('default')?.indexes.tool.get('manual')).toBeUndefined();
+    expect(registry.current.namespace('default')?.indexes.tool.served('manual')).toBeUndefined();
     confirmation.resolve(['stopped']);
     expect(await revoking).toEqual({ value: 1, unconfirmed: ['stopped'] });
     expect(commits.flatMap(({ origins }) => origins.map(({ actor }) => actor))).toEqual(

@@ -9,7 +9,7 @@ import {
   type ServiceEntry,
   type UnknownMembers,
 } from './entries.ts';
-import { EntryIndex } from './index.ts';
+import { EntryIndex } from './entry-index.ts';
 import { type DraftMap, LayeredMap } from './layered-map.ts';
 import type { Section } from './store/store.ts';
 
@@ -117,20 +117,20 @@ export class Snapshot {
     );
     return states
       .flatMap(({ indexes }) => [
-        ...(options.shadowed === 'only' ? [] : indexes[kind].registeredEntries),
+        ...(options.shadowed === 'only' ? [] : indexes[kind].owners),
         ...(options.shadowed ? indexes[kind].shadowed : []),
       ])
       .sort(byOrder);
   }
 
-  /** Whether an entry holds its key, not shadowed by another one. */
+  /** Whether an entry owns its key, not shadowed by another one. */
   isServed(entry: Entry): boolean {
-    return this.namespaces.get(entry.namespace)?.indexes[entry.kind].registered(entry.key) === entry;
+    return this.namespaces.get(entry.namespace)?.indexes[entry.kind].owner(entry.key) === entry;
   }
 
   /** Number of entries of one kind in all namespaces, without shadowed ones. */
   servedCount(kind: Kind): number {
-    return this.namespaces.values().reduce((sum, { indexes }) => sum + indexes[kind].registeredEntries.length, 0);
+    return this.namespaces.values().reduce((sum, { indexes }) => sum + indexes[kind].owners.length, 0);
   }
 
   /** Number of a forward's discovered entries (`tools_discovered` and so on). */
@@ -163,7 +163,7 @@ export function storedTexts({ forwards, namespaces }: Snapshot, forwardName: str
   return (kind: Kind, upstreamKey: string, json: string): string | undefined => {
     if (!indexes) return undefined;
     const key = kind === 'resource' ? upstreamKey : forward.prefix + upstreamKey;
-    for (const { discovered } of indexes[kind].claims(key)) {
+    for (const { discovered } of indexes[kind].candidates(key)) {
       if (discovered?.forward !== forwardName) continue;
       const variant = discovered.variants.find((candidate) => candidate.json === json);
       if (variant) return variant.json;

@@ -149,8 +149,8 @@ export class CallObserver implements ObservedCall {
   get continued(): { readonly eventId: string; readonly call: StoredCall } | undefined {
     if (!this.#tool || !this.#started) return undefined;
     const { eventId, identity } = this.#tool;
-    const { toolType, correlation, via } = identity;
-    const { conversationId, requestId } = correlation;
+    const { toolType, correlation } = identity;
+    const { conversationId, requestId, via } = correlation;
     const trace = this.trace && { ...this.trace };
     return { eventId, call: { toolType, conversationId, requestId, via, startedAt: this.#started.at, trace } };
   }

@@ -4,7 +4,7 @@ import { acceptsEventStream, acceptsJson } from '@sluice/protocol/mcp/accept';
 import { type Era, HEADER_NAME, HEADER_PARAM_PREFIX } from '@sluice/protocol/mcp/constants';
 import type { Correlation } from '../exchange/correlation.ts';
 import type { ExchangeFacts } from '../exchange/facts.ts';
-import { type RequestHead, viaOf } from '../exchange/head.ts';
+import type { RequestHead } from '../exchange/head.ts';
 import { ANONYMOUS, type Principal } from '../identity/principal.ts';
 import type { DownstreamSession } from './downstream.ts';
 
@@ -29,8 +29,6 @@ export interface ClientFacts {
   readonly mcpHeaders: IncomingHttpHeaders;
   readonly correlation: Correlation;
   readonly address: string | undefined;
-  /** Set for a call of the console. */
-  readonly via: 'console' | undefined;
   /** How the request was handled; undefined if the call belongs to no request of the client. */
   readonly facts: ExchangeFacts | undefined;
 }
@@ -40,7 +38,7 @@ export interface ClientRequest extends Pick<ClientFacts, 'idText' | 'principal' 
   readonly namespace: { readonly name: string } | undefined;
   readonly headers: IncomingHttpHeaders;
   readonly correlation: Correlation;
-  readonly head: Pick<RequestHead, 'address' | 'listener'>;
+  readonly head: Pick<RequestHead, 'address'>;
   readonly facts: ExchangeFacts;
   /** Set once it is known what is executed. */
   client: ClientFacts | undefined;
@@ -49,7 +47,6 @@ export interface ClientRequest extends Pick<ClientFacts, 'idText' | 'principal' 
 /** Returns the facts of the client of a request. */
 export function clientFacts(request: ClientRequest, copiedHeaders: readonly string[] | undefined): ClientFacts {
   const { idText, namespace, principal, era, session, capabilities, headers, correlation, head, facts } = request;
-  const via = viaOf(head);
   return {
     idText,
     namespace: namespace?.name,
@@ -59,10 +56,9 @@ export function clientFacts(request: ClientRequest, copiedHeaders: readonly stri
     capabilities,
     accepts: acceptedTypes(headers.accept),
     copiedHeaders,
-    mcpHeaders: via === undefined ? mcpHeaders(headers) : NONE,
+    mcpHeaders: correlation.via === undefined ? mcpHeaders(headers) : NONE,
     correlation,
     address: head.address,
-    via,
     facts,
   };
 }
@@ -103,6 +99,5 @@ export const NO_CLIENT: ClientFacts = {
   mcpHeaders: NONE,
   correlation: { conversationId: undefined, requestId: undefined },
   address: undefined,
-  via: undefined,
   facts: undefined,
 };

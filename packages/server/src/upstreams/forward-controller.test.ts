@@ -57,7 +57,7 @@ function offeredBy(registry: Registry) {
 /** Waits until the registry has a tool and returns the milliseconds. */
 async function shows(registry: Registry, tool: string): Promise<number> {
   const since = performance.now();
-  await expect.poll(() => registry.current.namespace(DEFAULT_NAMESPACE)?.indexes.tool.get(tool), WAIT).toBeDefined();
+  await expect.poll(() => registry.current.namespace(DEFAULT_NAMESPACE)?.indexes.tool.served(tool), WAIT).toBeDefined();
   return performance.now() - since;
 }
 

@@ -28,7 +28,7 @@ export function callTool(
   target: Target,
   { access, clientCalls, declaredParams, warn }: ToolCallParts,
 ): ReturnType<McpFilter> {
-  const problem = declaredParams.check(request, target);
+  const problem = declaredParams.check(request, request.headers, target);
   if (problem) return problem;
   const { oversizedHeader } = request.correlation;
   if (oversizedHeader !== undefined) {

@@ -35,8 +35,8 @@ export function serveList(
     const isUncacheable = evaluated || discoveryWaits.isIncomplete(current);
     const ofServer = profile.viewOf(profiles.identities.of(namespace.name));
     const view = isUncacheable ? uncacheable(ofServer) : ofServer;
-    const visible = visibleEntries(current, kind);
-    const list = (selection ? visible.limitedTo(selection) : visible).listInSlices(view, method, registry.turns);
+    const { lists } = visibleEntries(current, kind);
+    const list = (selection ? lists.limitedTo(selection) : lists).getInSlices(view, method, registry.turns);
     return list instanceof Promise ? list.then(toOutcome) : toOutcome(list);
   };
   const waiting = discoveryWaits.beforeAnswer(request, namespace, profile);

@@ -46,7 +46,7 @@ export async function taskRequest(request: McpRequest, parts: TaskMethodParts): 
   if (method === 'tasks/get' && !(await task.throttlePoll(task.record.pollIntervalMs))) return TOO_MANY_POLLS;
   if (task.isRemoved) return taskNotFound();
   if (!isUpstreamTask(task)) return parts.promotedCalls.request(message, task);
-  const tool = visibleEntries(namespace, 'tool').get(task.record.tool.key);
+  const tool = visibleEntries(namespace, 'tool').served(task.record.tool.key);
   return parts.taskRequests.request(request, message, task, tool);
 }
 

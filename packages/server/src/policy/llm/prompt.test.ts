@@ -14,7 +14,7 @@ import {
 import { describe, expect, test } from 'vitest';
 import { anyCharacter } from '../../../../../test/fixtures/any-character.ts';
 import { DEFAULT_NAMESPACE, type Entry } from '../../registry/entries.ts';
-import { EntryIndex } from '../../registry/index.ts';
+import { EntryIndex } from '../../registry/entry-index.ts';
 import { render } from '../../registry/serialize.ts';
 import { runSteps } from '../../registry/steps.ts';
 import {

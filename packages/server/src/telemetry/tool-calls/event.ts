@@ -31,8 +31,6 @@ export interface ToolCallIdentity {
   readonly correlation: Correlation;
   /** Trace of the call; logged only. */
   readonly traceId: string | undefined;
-  /** Set for calls that are not made on an MCP listener. */
-  readonly via: CallOrigin | undefined;
   /** Id of the principal, in at most 256 characters; undefined if it is anonymous. */
   readonly user: string | undefined;
   /** Evaluations that the call has passed. */
@@ -48,9 +46,6 @@ export interface CalledService {
   /** Header `x-service-request-id` sent to the service; logged only. */
   readonly requestId?: string | undefined;
 }
-
-/** Where a call comes from: the MCP endpoint of the management listener. */
-export type CallOrigin = 'console';
 
 /** Outcome of a call with a FAILED event. */
 export type FailureOutcome = Exclude<ToolCallOutcome, 'completed'>;
@@ -154,8 +149,8 @@ function taskMember(task: EventTask | undefined) {
 }
 
 function identityMembers(identity: ToolCallIdentity) {
-  const { transport, namespace, toolName, toolType, service, forward, via, user, evaluations } = identity;
-  const { conversationId, requestId } = identity.correlation;
+  const { transport, namespace, toolName, toolType, service, forward, user, evaluations } = identity;
+  const { conversationId, requestId, via } = identity.correlation;
   return {
     transport,
     namespace,
@@ -183,7 +178,6 @@ export interface ToolCaller {
   readonly namespace: string | undefined;
   readonly correlation: Correlation;
   readonly principal: Pick<StoredPrincipal, 'id'>;
-  readonly via: 'console' | undefined;
   /** Undefined for a call that belongs to no request. */
   readonly facts: ExchangeFacts | undefined;
 }
@@ -200,7 +194,7 @@ export interface ToolTarget {
 
 /** Returns the identity of a call. */
 export function toolCallIdentity(
-  { namespace = '', correlation, principal, via, facts }: ToolCaller,
+  { namespace = '', correlation, principal, facts }: ToolCaller,
   tool: {
     readonly name: string;
     readonly members: { readonly toolType?: JsonValue };
@@ -217,7 +211,6 @@ export function toolCallIdentity(
     service,
     correlation,
     traceId: spanOf(facts)?.context.traceId,
-    via,
     user: userOf(principal),
     evaluations: facts?.evaluations ?? NO_EVALUATIONS,
   };

@@ -10,7 +10,6 @@ export function identity(given: Partial<ToolCallIdentity> = {}): ToolCallIdentit
     toolName: 'echo',
     toolType: 'py',
     forward: undefined,
-    via: undefined,
     service: { id: 'py', address: '127.0.0.1:50051' },
     correlation: { conversationId: 'conv-1', requestId: 'req-1' },
     traceId: undefined,

@@ -120,7 +120,7 @@ describe('an upstream that announces a change once', () => {
   it.each([0, 100])('is read again, if that was %i ms after its list was read', async (ms) => {
     const { upstream, controller, registry } = await start('modern');
     let isFirst = true;
-    const changed = () => registry.current.namespace(DEFAULT_NAMESPACE)?.indexes.tool.get('after') !== undefined;
+    const changed = () => registry.current.namespace(DEFAULT_NAMESPACE)?.indexes.tool.served('after') !== undefined;
     upstream.scripts['tools/list'] = async () => {
       if (isFirst && ms === 0) await announce(upstream, 'tools');
       const before = isFirst;

@@ -63,7 +63,7 @@ async function startController(address: string, healthCheckIntervalMs = 0) {
   const { registry, controller } = opened;
   const reported: string[] = [];
   controller.availability.changed.subscribe(({ kind }) => reported.push(kind));
-  const has = (tool: string) => registry.current.namespace(DEFAULT_NAMESPACE)?.indexes.tool.get(tool) !== undefined;
+  const has = (tool: string) => registry.current.namespace(DEFAULT_NAMESPACE)?.indexes.tool.served(tool) !== undefined;
   return { ...opened, reported, has };
 }
 

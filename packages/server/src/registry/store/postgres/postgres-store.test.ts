@@ -244,7 +244,7 @@ test('a replica that loads the whole state again changes only what differs', asy
   const [kept, keptBefore] = [b.registry.current, before].map((snapshot) => snapshot.namespace('kept'));
   expect(kept?.identity).toBe(keptBefore?.identity);
   expect(kept?.indexes.prompt).toBe(keptBefore?.indexes.prompt);
-  expect(kept?.indexes.tool.get('t2')).toBe(keptBefore?.indexes.tool.get('t2'));
+  expect(kept?.indexes.tool.served('t2')).toBe(keptBefore?.indexes.tool.served('t2'));
   expect(changes).toEqual(['kept', 'default'].map((namespace) => ({ namespace, kind: 'tool' })));
 });
 

@@ -95,7 +95,8 @@ export function eventTaskOf({ id, states }: TaskRecord, end?: TaskEnd): EventTas
 function identityOf(record: TaskRecord, call: StoredCall): ToolCallIdentity {
   const { namespace, tool, forward, address, principal } = record;
   const { toolType, conversationId, requestId, via, trace } = call;
-  const known = { namespace, toolName: tool.key, toolType, forward, correlation: { conversationId, requestId }, via };
+  const correlation = { conversationId, requestId, via };
+  const known = { namespace, toolName: tool.key, toolType, forward, correlation };
   const service = { address: new URL(address).origin };
   const more = { traceId: trace?.traceId, user: userOf(principal), evaluations: NO_EVALUATIONS };
   return { transport: 'mcp', ...known, service, ...more };

@@ -6,6 +6,34 @@ import { decodeFully } from './uri-forms.ts';
 /** Characters of uris with several forms that are compared. Thousands of them would take too long. */
 const MAX_CHARACTERS = 65_536;
 
+/** The disabled entries of one kind in one namespace, shadowed ones included. */
+export class DisabledEntries {
+  /** In no order. */
+  readonly all: readonly Entry[];
+  readonly #isOwner: (entry: Entry) => boolean;
+  #uris: ReadonlyMap<string | undefined, DisabledUris> | undefined = undefined;
+  #ownedUris: DisabledUris | undefined = undefined;
+
+  /** `isOwner`: whether an entry owns its key. */
+  constructor(entries: Iterable<Entry>, isOwner: (entry: Entry) => boolean) {
+    this.all = [...entries];
+    this.#isOwner = isOwner;
+  }
+
+  /** The uris of resources by forward; undefined for manual entries. */
+  get uris(): ReadonlyMap<string | undefined, DisabledUris> {
+    const byForward = () => Map.groupBy(this.all, ({ discovered }) => discovered?.forward);
+    this.#uris ??= new Map(Array.from(byForward(), ([forward, entries]) => [forward, new DisabledUris(entries)]));
+    return this.#uris;
+  }
+
+  /** The uris that resources own: nothing else is served under them. */
+  get ownedUris(): DisabledUris {
+    this.#ownedUris ??= new DisabledUris(this.all.filter(this.#isOwner));
+    return this.#ownedUris;
+  }
+}
+
 /** Uris and templates of disabled resources. */
 export class DisabledUris {
   readonly #texts = new Set<string>();

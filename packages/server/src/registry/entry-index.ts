@@ -1,0 +1,214 @@
+import { DisabledEntries } from './disabled-entries.ts';
+import { byOrder, type Entry, isEnabled, isTemplate, sameRecord, TASK_LABEL } from './entries.ts';
+import { type DraftMap, LayeredMap } from './layered-map.ts';
+import { PrebuiltLists } from './list.ts';
+import { forEachInSteps, type Steps, sortInSteps } from './steps.ts';
+
+/** Number of changes from which on all entries are sorted again. */
+const RESORT_FROM = 1024;
+
+/** Entries in list order, and the keys of which they may be out of date. */
+interface EarlierOrder {
+  readonly entries: readonly Entry[];
+  readonly changed: ReadonlySet<string>;
+}
+
+/** The entries with the current owners of the changed keys, in list order: most changes concern few of 100,000. */
+function reorder({ entries, changed }: EarlierOrder, owner: (key: string) => Entry | undefined): readonly Entry[] {
+  if (changed.size === 0) return entries;
+  const added = [...changed].map(owner).filter((entry) => entry !== undefined);
+  // Already in order, except for those at the end: sorting takes linear time.
+  return [...entries.filter(({ key }) => !changed.has(key)), ...added.sort(byOrder)].sort(byOrder);
+}
+
+/** The entries of one kind in one namespace by key. */
+abstract class Candidates<Entries extends LayeredMap<readonly Entry[]> | DraftMap<readonly Entry[]>> {
+  protected readonly map: Entries;
+
+  constructor(map: Entries) {
+    this.map = map;
+  }
+
+  /** The entry that owns this key, disabled or not. */
+  owner(key: string): Entry | undefined {
+    return this.map.get(key)?.[0];
+  }
+
+  /** All entries with this key, the owner first. */
+  candidates(key: string): readonly Entry[] {
+    return this.map.get(key) ?? [];
+  }
+
+  /** All entries, shadowed ones included, in no order. */
+  *all(): Generator<Entry> {
+    for (const candidates of this.map.values()) yield* candidates;
+  }
+}
+
+/**
+ * The entries of one kind in one namespace. Several entries can have the same key: the first registered owns it, the others are
+ * shadowed until it is removed. The owner is served unless it is disabled. Immutable once published, so prebuilt lists can be
+ * cached.
+ */
+export class EntryIndex extends Candidates<LayeredMap<readonly Entry[]>> {
+  #owners: readonly Entry[] | undefined;
+  /** Until `#owners` is known. */
+  #earlier: EarlierOrder | undefined;
+  #ordered: readonly Entry[] | undefined;
+  #disabled: DisabledEntries | undefined;
+  #templates: readonly Entry[] | undefined;
+  #shadowed: readonly Entry[] | undefined;
+  #counts: ReadonlyMap<string, number> | undefined;
+  #hasTasks: boolean | undefined;
+  #renamed: ReadonlyMap<string | undefined, readonly Entry[]> | undefined;
+  #lists: PrebuiltLists | undefined;
+
+  /** `earlier`: entries in list order from which this index differs. */
+  constructor(map = new LayeredMap<readonly Entry[]>(), earlier?: EarlierOrder) {
+    super(map);
+    this.#earlier = earlier;
+  }
+
+  /** The entry served under this key. */
+  served(key: string): Entry | undefined {
+    const entry = this.map.get(key)?.[0];
+    // As `isEnabled`, without a call on the hot path.
+    return entry?.disabledBy === undefined ? entry : undefined;
+  }
+
+  /** The discovered entries that have this key at their upstream and another one here, shadowed and disabled ones included. */
+  renamedFrom(upstreamKey: string): readonly Entry[] {
+    this.#renamed ??= Map.groupBy(
+      this.all().filter(({ key, discovered }) => discovered !== undefined && discovered.upstreamKey !== key),
+      ({ discovered }) => discovered?.upstreamKey,
+    );
+    return this.#renamed.get(upstreamKey) ?? [];
+  }
+
+  /** The served entries, in list order. */
+  get entries(): readonly Entry[] {
+    this.#ordered ??= this.owners.every(isEnabled) ? this.owners : this.owners.filter(isEnabled);
+    return this.#ordered;
+  }
+
+  /** Whether long calls of a served tool become tasks. */
+  get hasTasks(): boolean {
+    this.#hasTasks ??= this.entries.some(({ labels }) => labels[TASK_LABEL] === 'auto');
+    return this.#hasTasks;
+  }
+
+  /** The entries that own their keys, disabled ones included, in list order. */
+  get owners(): readonly Entry[] {
+    this.#owners ??= this.#earlier
+      ? reorder(this.#earlier, (key) => this.owner(key))
+      : [...this.map.values()].flatMap((candidates) => candidates.slice(0, 1)).sort(byOrder);
+    this.#earlier = undefined;
+    return this.#owners;
+  }
+
+  /** Prepares `owners`. */
+  *sort(): Steps<void> {
+    const owners: Entry[] = [];
+    yield* forEachInSteps(this.map.values(), ([owner]) => {
+      if (owner) owners.push(owner);
+    });
+    this.#owners = yield* sortInSteps(owners, byOrder);
+    this.#earlier = undefined;
+  }
+
+  /** The disabled entries, shadowed ones included. */
+  get disabled(): DisabledEntries {
+    this.#disabled ??= new DisabledEntries(
+      this.all().filter((entry) => !isEnabled(entry)),
+      (entry) => this.owner(entry.key) === entry,
+    );
+    return this.#disabled;
+  }
+
+  /** The served resource templates, in list order. */
+  get templates(): readonly Entry[] {
+    this.#templates ??= this.entries.filter(isTemplate);
+    return this.#templates;
+  }
+
+  /** The shadowed entries, in no order. */
+  get shadowed(): readonly Entry[] {
+    this.#shadowed ??= [...this.map.values()].flatMap((candidates) => candidates.slice(1));
+    return this.#shadowed;
+  }
+
+  /** Number of discovered entries by forward, shadowed ones included; 0 where there are only copies. */
+  get counts(): ReadonlyMap<string, number> {
+    this.#counts ??= count(this.all());
+    return this.#counts;
+  }
+
+  /** The lists of the served entries. */
+  get lists(): PrebuiltLists {
+    this.#lists ??= new PrebuiltLists(this.entries);
+    return this.#lists;
+  }
+
+  /** Creates a draft of this index. */
+  copy(): DraftIndex {
+    const earlier = this.#owners ? { entries: this.#owners, changed: new Set<string>() } : this.#earlier;
+    return new DraftIndex(this.map.copy(), earlier);
+  }
+}
+
+/** A mutable copy of an {@link EntryIndex}, until {@link DraftIndex.publishInSteps}. */
+export class DraftIndex extends Candidates<DraftMap<readonly Entry[]>> {
+  readonly #earlier: EarlierOrder | undefined;
+  readonly #changed: Set<string>;
+
+  /** `earlier`: entries in list order from which the copied index differs. */
+  constructor(map: DraftMap<readonly Entry[]>, earlier?: EarlierOrder) {
+    super(map);
+    this.#earlier = earlier;
+    this.#changed = new Set(earlier?.changed);
+  }
+
+  /**
+   * Adds an entry, or replaces the earlier state of its record. The served entry of the key stays the same; the shadowed
+   * ones are ordered by registration.
+   */
+  put(entry: Entry): void {
+    const candidates = this.candidates(entry.key);
+    if (candidates.length === 0) return this.set(entry.key, [entry]);
+    const at = candidates.findIndex((candidate) => sameRecord(candidate, entry));
+    const [served, ...shadowed] = at === -1 ? [...candidates, entry] : candidates.with(at, entry);
+    this.set(entry.key, served ? [served, ...shadowed.sort(byOrder)] : []);
+  }
+
+  remove(entry: Entry): void {
+    const rest = this.candidates(entry.key).filter((candidate) => !sameRecord(candidate, entry));
+    this.set(entry.key, rest);
+  }
+
+  /** Sets the entries of a key, the served one first; for undo. */
+  set(key: string, candidates: readonly Entry[]): void {
+    // Beyond that they are all sorted again.
+    if (this.#earlier && this.#changed.size <= RESORT_FROM) this.#changed.add(key);
+    this.map.set(key, candidates.length === 0 ? undefined : candidates);
+  }
+
+  /** Ends the draft and returns its state. */
+  *publishInSteps(): Steps<EntryIndex> {
+    const isClose = this.#earlier && this.#changed.size <= RESORT_FROM;
+    const earlier = isClose ? { entries: this.#earlier.entries, changed: this.#changed } : undefined;
+    const index = new EntryIndex(yield* this.map.publishInSteps(), earlier);
+    // After smaller changes it is sorted when it is needed: there may be thousands of them.
+    if (this.map.isMerged) yield* index.sort();
+    return index;
+  }
+}
+
+function count(entries: Iterable<Entry>): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const { discovered } of entries) {
+    if (!discovered) continue;
+    const { forward, copied } = discovered;
+    counts.set(forward, (counts.get(forward) ?? 0) + (copied ? 0 : 1));
+  }
+  return counts;
+}
