@@ -28,8 +28,10 @@ import { memoryLog } from '../registry/store/record-log.ts';
 import { memoryStore } from '../registry/store/store.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { unlimitedOperations } from '../upstreams/fixtures/operations.ts';
+import { ForwardValidator } from '../upstreams/forward-validator.ts';
 import { Forwards } from '../upstreams/forwards.ts';
 import { ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
+import { ForwardKinds } from '../upstreams/kinds.ts';
 import { SharedUpstreamSessions } from '../upstreams/mcp/sessions/shared-sessions.ts';
 import type { Task } from '../upstreams/mcp/tasks/task.ts';
 import { memoryTaskStore, record } from '../upstreams/mcp/tasks/task-record.fixture.ts';
@@ -157,11 +159,14 @@ const EVENTS: Readonly<Record<string, Open>> = {
   },
   'Forwards.changed': async ({ onTestFinished }) => {
     const registry = await openRegistry();
+    const [kinds, secrets] = [new ForwardKinds(), new Secrets()];
     const clientInfo = { name: 'sluice', title: 'Sluice', version: '1' };
     const forwards = new Forwards({
       operations: unlimitedOperations(),
       registry,
-      secrets: new Secrets(),
+      secrets,
+      kinds,
+      validator: new ForwardValidator(kinds, secrets),
       log,
       clientInfo,
       healthCheckIntervalMs: 0,

@@ -16,7 +16,7 @@ import type { SharedLog } from '../registry/store/postgres/shared-log.ts';
 import { memoryLog, type RecordLog } from '../registry/store/record-log.ts';
 import { memoryStore, ReadOnlyStoreError, type Store } from '../registry/store/store.ts';
 import type { Logger, TargetLogger } from '../telemetry/log.ts';
-import type { Forwards } from '../upstreams/forwards.ts';
+import type { ForwardValidator } from '../upstreams/forward-validator.ts';
 import { LogTaskStore } from '../upstreams/mcp/tasks/task-store.ts';
 import { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 import type { Config } from './config/config.ts';
@@ -71,13 +71,17 @@ export async function openMarks({ config: { persist }, files }: Storage): Promis
  * Applies the entries of the bootstrap file to the stored state. On a full disk they are left out if one differs from the stored
  * ones, and always in the database of a later release.
  */
-export async function bootstrap(config: Config, registry: Registry, forwards: Forwards, logger: Logger): Promise<void> {
+export async function bootstrap(
+  { config, logger }: Storage,
+  registry: Registry,
+  validator: ForwardValidator,
+): Promise<void> {
   const log = logger.target('service::registry');
   const { path } = config.bootstrap;
   // It may be a file of that name in the current folder, which nobody has named.
   if (path !== undefined) log.info('bootstrap file loaded', { file: path });
   try {
-    await applyBootstrap(config, registry, forwards, log);
+    await applyBootstrap(config, registry, validator, log);
   } catch (error) {
     if (!(error instanceof ReadOnlyStoreError)) throw error;
     log.error('bootstrap file not applied', { error });
@@ -90,12 +94,12 @@ const BOOTSTRAP: ChangeOrigin = { actor: 'bootstrap', reason: 'apply the bootstr
 async function applyBootstrap(
   { bootstrap }: Config,
   registry: Registry,
-  forwards: Forwards,
+  validator: ForwardValidator,
   log: TargetLogger,
 ): Promise<void> {
   const checks = {
-    requireUsable: (after: Forward) => forwards.requireUsable(after),
-    requireSameOrigin: forwards.kinds.requireSameOrigin.bind(forwards.kinds),
+    requireUsable: (after: Forward) => validator.requireUsable(after),
+    requireSameOrigin: validator.requireSameOrigin.bind(validator),
   };
   let described = [...bootstrap.forwards];
   for (;;) {

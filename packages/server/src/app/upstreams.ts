@@ -1,5 +1,7 @@
 import { Access } from '../access/access.ts';
 import { publishRegistryChanges } from '../management/registry-changes.ts';
+import { ForwardHistory } from '../upstreams/forward-history.ts';
+import { ForwardValidator } from '../upstreams/forward-validator.ts';
 import { Forwards } from '../upstreams/forwards.ts';
 import { grpcBridge } from '../upstreams/grpc/bridge.ts';
 import { probeHealth, ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
@@ -23,10 +25,12 @@ export async function addUpstreams(parts: WithTelemetry) {
   const resourceLinks = new ResourceLinkCache((forward) => registry.current.forwards.has(forward));
   const access = new Access(registry, (namespace, uri) => resourceLinks.find(namespace, uri));
   const operations = new RunningOperations(calls, log);
+  const forwardValidator = new ForwardValidator(config.kinds, secrets);
   const forwards = closing(
     new Forwards({
       operations,
       kinds: config.kinds,
+      validator: forwardValidator,
       registry,
       sharing,
       sharedSessions,
@@ -42,7 +46,8 @@ export async function addUpstreams(parts: WithTelemetry) {
     }),
   );
   forwards.changed.subscribe(({ forward: name, change }) => stateEvents.publish('forwards', { name, change }));
-  await bootstrap(config, registry, forwards, logger);
+  const forwardHistory = new ForwardHistory(registry, forwards);
+  await bootstrap(parts, registry, forwardValidator);
   closing(publishRegistryChanges(registry, stateEvents));
 
   const { load: loadGrpc } = closing(new GrpcLibrary(registry));
@@ -64,6 +69,8 @@ export async function addUpstreams(parts: WithTelemetry) {
     access,
     operations,
     forwards,
+    forwardHistory,
+    forwardValidator,
     loadGrpc,
     bridge,
     serviceHealth,

@@ -35,9 +35,12 @@ import { StateEvents } from '../telemetry/state-events.ts';
 import { TimeSeries } from '../telemetry/time-series.ts';
 import { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import { unlimitedOperations } from '../upstreams/fixtures/operations.ts';
+import { ForwardHistory } from '../upstreams/forward-history.ts';
+import { ForwardValidator } from '../upstreams/forward-validator.ts';
 import { Forwards } from '../upstreams/forwards.ts';
 import { GrpcLibrary } from '../upstreams/grpc/library.ts';
 import { provisioner } from '../upstreams/grpc/provisioning.ts';
+import { ForwardKinds } from '../upstreams/kinds.ts';
 import { TaskEvents } from '../upstreams/mcp/tasks/events.ts';
 import type { Task } from '../upstreams/mcp/tasks/task.ts';
 import { memoryTaskStore } from '../upstreams/mcp/tasks/task-record.fixture.ts';
@@ -66,6 +69,7 @@ export interface Api {
   readonly port: number;
   readonly registry: Registry;
   readonly forwards: Forwards;
+  readonly forwardHistory: ForwardHistory;
   readonly toolCalls: ToolCallEvents;
   readonly stateEvents: StateEvents;
   readonly logger: Logger;
@@ -166,14 +170,19 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
   const logger = createLogger(DEFAULT_LOG_FILTER, (line) => lines.push(line));
   const registry = new Registry(store);
   await registry.load();
+  const [kinds, secrets] = [new ForwardKinds(), new Secrets()];
+  const forwardValidator = new ForwardValidator(kinds, secrets);
   const forwards = new Forwards({
     operations: unlimitedOperations(),
-    secrets: new Secrets(),
+    secrets,
+    kinds,
+    validator: forwardValidator,
     registry,
     log: logger.target('service::forward'),
     clientInfo: { name: 'test', version: '1' },
     healthCheckIntervalMs: 0,
   });
+  const forwardHistory = new ForwardHistory(registry, forwards);
   forwards.open();
   const grpc = new GrpcLibrary(registry);
   const calling = { timeoutMs: 5_000, maxRetries: 0, retryDelayMs: 0 };
@@ -236,6 +245,8 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     profiles,
     registry,
     forwards,
+    forwardHistory,
+    forwardValidator,
     serviceHealth,
     provisionTool: provisioner({ loadGrpc: grpc.load, settings: calling }),
     metrics,
@@ -251,6 +262,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
       allowedHosts,
       corsOrigin,
       classicUrl,
+      kinds,
       proxies: new EgressProxies(),
       persist: { backend: 'none' },
       bootstrap: { llmConnections: connections },
@@ -278,6 +290,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     port: Number(new URL(url).port),
     registry,
     forwards,
+    forwardHistory,
     toolCalls,
     stateEvents,
     openStreams,

@@ -19,9 +19,12 @@ import type { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import type { StateEvents } from '../telemetry/state-events.ts';
 import type { TimeSeries } from '../telemetry/time-series.ts';
 import type { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
+import type { ForwardHistory } from '../upstreams/forward-history.ts';
+import type { ForwardValidator } from '../upstreams/forward-validator.ts';
 import type { Forwards } from '../upstreams/forwards.ts';
 import type { ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
 import type { Provision } from '../upstreams/grpc/provisioning.ts';
+import type { ForwardKinds } from '../upstreams/kinds.ts';
 import type { Task } from '../upstreams/mcp/tasks/task.ts';
 import type { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 import type { Plugins } from './plugins.ts';
@@ -40,6 +43,8 @@ export interface ManagementConfig {
   readonly corsOrigin?: string | undefined;
   readonly auth?: AuthIssuer | undefined;
   readonly classicUrl?: string | undefined;
+  /** The kinds of forwards. */
+  readonly kinds: ForwardKinds;
   /** Proxies of the environment. */
   readonly proxies: EgressProxies;
   /** Where the registry is stored; a database has no folder. */
@@ -53,6 +58,8 @@ export interface ManagementContext {
   readonly log: TargetLogger;
   readonly registry: Registry;
   readonly forwards: Forwards;
+  readonly forwardHistory: Pick<ForwardHistory, 'of'>;
+  readonly forwardValidator: ForwardValidator;
   readonly serviceHealth: Pick<ServiceHealthMonitor, 'get'>;
   readonly provisionTool: Provision;
   readonly evaluators: Evaluators;

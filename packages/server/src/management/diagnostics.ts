@@ -82,7 +82,7 @@ function configuredEndpoints({ registry, forwards, inference, config }: Manageme
   };
   for (const forward of registry.current.forwards.values()) {
     const { available, statusMessage = 'unavailable' } = forwards.status(forward.name);
-    const hasOrigin = forwards.kinds.of(forward).origins(forward).length > 0;
+    const hasOrigin = config.kinds.of(forward).origins(forward).length > 0;
     const url = hasOrigin && { url: new URL(forward.address), proxy: forward.proxy };
     found.push({ name: `forward ${forward.name}`, ...url, ...(!available && { problem: statusMessage, forward }) });
   }

@@ -25,7 +25,8 @@ import type { Router } from './router.ts';
 const REMOVED: ForwardStatus = { available: false, statusMessage: 'removed' };
 
 /** `/api/v1/forwards` with refreshes. */
-export function forwardRoutes(router: Router, { registry, forwards }: ManagementContext): void {
+export function forwardRoutes(router: Router, context: ManagementContext): void {
+  const { config, registry, forwards, forwardHistory, forwardValidator } = context;
   const { list, create, get, update, remove, refresh, test, history } = operations.forwards;
   const serialize = (forward: Forward, snapshot = registry.current): string => {
     // The forward may have been removed meanwhile, and its name reused.
@@ -59,7 +60,7 @@ export function forwardRoutes(router: Router, { registry, forwards }: Management
     const expose = mergeExpose(undefined, body.expose);
     const compression = body.compression || undefined;
     const described = { name, address, namespace: target, labels, prefix, headers, expose, proxy, compression };
-    forwards.requireUsable(described);
+    forwardValidator.requireUsable(described);
     const { value: added, unconfirmed } = await registry.commit((draft) => addForward(draft, described), origin);
     await forwards.settled(name);
     const location = `${create.path}/${encodeURIComponent(name)}`;
@@ -78,12 +79,12 @@ export function forwardRoutes(router: Router, { registry, forwards }: Management
       if (!before) throw new OperationError('NOT_FOUND', `forward not found: ${name}`);
       requireMatch(http.headers['if-match'], tagOf(before), `forward ${name}`);
       const after = yield* changeForwardInSteps(draft, before, changesOf(before, body));
-      forwards.requireUsable(after, before);
-      if (body.headers === undefined) forwards.kinds.requireSameOrigin(before, after);
+      forwardValidator.requireUsable(after, before);
+      if (body.headers === undefined) forwardValidator.requireSameOrigin(before, after);
       return { before, after };
     }, origin);
     const { before, after } = value;
-    if (forwards.kinds.needsDiscovery(before, after)) await forwards.settled(name);
+    if (config.kinds.needsDiscovery(before, after)) await forwards.settled(name);
     return dataResponse(serialize(after), { headers: { etag: tagOf(after) }, unconfirmed });
   });
 
@@ -115,7 +116,7 @@ export function forwardRoutes(router: Router, { registry, forwards }: Management
 
   router.add(history, ({ name }) => {
     if (!registry.current.forwards.has(name)) throw new OperationError('NOT_FOUND', `forward not found: ${name}`);
-    return listResponse(forwards.history.of(name), (change) => JSON.stringify(change));
+    return listResponse(forwardHistory.of(name), (change) => JSON.stringify(change));
   });
 }
 

@@ -124,7 +124,7 @@ describe.for(Object.entries(MAKERS))('with a commit of %s, a forward', ([, open]
     const { api, maker, first, tools, upstream } = await start(open);
     await maker.remove();
     expect(upstream()).toBeUndefined();
-    expect(api.forwards.history.of('up')).toEqual([]);
+    expect(api.forwardHistory.of('up')).toEqual([]);
     expect(await tools()).toEqual([]);
     await expect.poll(() => first.streams()).toBe(0);
   });
@@ -137,7 +137,7 @@ describe.for(Object.entries(MAKERS))('with a commit of %s, a forward', ([, open]
     expect(await tools()).toEqual(['other']);
     await expect.poll(() => first.streams()).toBe(0);
     expect(first.seen).toHaveLength(length);
-    expect(api.forwards.history.of('up').filter(({ kind }) => kind === 'discovered')).toHaveLength(2);
+    expect(api.forwardHistory.of('up').filter(({ kind }) => kind === 'discovered')).toHaveLength(2);
   });
 
   test('is discovered again when it exposes other entries, in the same sessions', async () => {
@@ -166,7 +166,7 @@ describe.for(Object.entries(MAKERS))('with a commit of %s, a forward', ([, open]
     await maker.replace(first.url);
     expect(await tools()).toEqual(['one', 'two']);
     expect(upstream()).not.toBe(before);
-    expect(api.forwards.history.of('up').filter(({ kind }) => kind === 'discovered')).toHaveLength(1);
+    expect(api.forwardHistory.of('up').filter(({ kind }) => kind === 'discovered')).toHaveLength(1);
     await maker.replace(second.url);
     expect(await tools()).toEqual(['other']);
     await expect.poll(() => first.streams()).toBe(0);

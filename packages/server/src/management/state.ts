@@ -20,7 +20,8 @@ interface StatePlan {
 }
 
 /** `/api/v1/state`. */
-export function stateRoutes(router: Router, { registry, forwards, evaluators }: ManagementContext): void {
+export function stateRoutes(router: Router, context: ManagementContext): void {
+  const { registry, forwards, forwardValidator: checks, evaluators } = context;
   router.addWithBytes(operations.state.apply, async (request, body) => {
     const { http, query, origin } = request;
     const state = await registry.turns.run(parseState(body));
@@ -28,10 +29,6 @@ export function stateRoutes(router: Router, { registry, forwards, evaluators }: 
     const active = evaluators.activeRevision;
     const policy =
       state.evaluators && compareEvaluators(state.evaluators, active ? parseEvaluators(active) : [], prune);
-    const checks = {
-      requireUsable: forwards.requireUsable.bind(forwards),
-      requireSameOrigin: forwards.kinds.requireSameOrigin.bind(forwards.kinds),
-    };
     const apply = function* (draft: Draft): Steps<StatePlan> {
       const changes = inPlanOrder([
         ...(yield* applyStateInSteps(draft, state, { prune, checks })),

@@ -262,8 +262,8 @@ describe('requests that wait', () => {
     const firstDiscoveries = new FirstDiscoveries(60_000, (forward) => forward);
     onTestFinished(() => firstDiscoveries.close());
     for (const forward of ['one', 'two']) firstDiscoveries.add(forward, true);
-    const forwards = { firstDiscoveries, reread: () => undefined };
-    const profileDiscovery = { ensureDiscoveredFor: () => undefined };
+    const forwards = { firstDiscoveries };
+    const profileDiscovery = { ensureDiscoveredFor: () => undefined, reread: () => undefined };
     const waits = new DiscoveryWaits({ forwards, profileDiscovery, registry, calls, waitMs, maxWaiting });
     const begin = async (namespace: string, user: string) => {
       const state = registry.current.namespace(namespace);

@@ -13,8 +13,8 @@ import type { McpExchange, McpFilter, McpOutcome } from './exchange.ts';
 
 /** Dependencies of {@link DiscoveryWaits}. */
 export interface DiscoveryWaitParts {
-  readonly forwards: Pick<Forwards, 'firstDiscoveries' | 'reread'>;
-  readonly profileDiscovery: Pick<ProfileDiscovery, 'ensureDiscoveredFor'>;
+  readonly forwards: Pick<Forwards, 'firstDiscoveries'>;
+  readonly profileDiscovery: Pick<ProfileDiscovery, 'ensureDiscoveredFor' | 'reread'>;
   readonly registry: Pick<Registry, 'current' | 'isShared' | 'recheck'>;
   readonly calls: InFlightCalls;
   /** Time for which one request waits at most, for whatever it waits for. */
@@ -146,7 +146,7 @@ export class DiscoveryWaits {
     if (this.#parts.waitMs === 0) return undefined;
     const method = message?.kind === 'request' ? message.method : '';
     const list = ANNOUNCED_LISTS.find((one) => method.startsWith(`${one}/`));
-    return this.#parts.forwards.reread(name, list);
+    return this.#parts.profileDiscovery.reread(name, list);
   }
 
   /**

@@ -1,8 +1,10 @@
+import { Emitter } from '@sluice/protocol/emitter';
 import { expect, onTestFinished, test } from 'vitest';
 import { LIST_END, toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
 import { startTestService } from '../../testing/service.ts';
 import { ForwardHistory } from './forward-history.ts';
+import type { ChangedForward } from './forwards.ts';
 
 test('the history of a forward has its discoveries and outages, newest first', async () => {
   const service = await startTestService();
@@ -56,22 +58,25 @@ test('reasons and notes are bounded and have no control characters', async () =>
 
 const CHANGE = { kind: 'available', timestamp: '2026-01-02T03:04:05.006Z' } as const;
 
+function recorded() {
+  const changed = new Emitter<ChangedForward>();
+  return { changed, history: new ForwardHistory({ committed: new Emitter() }, { changed }) };
+}
+
 test('the history has at most 200 changes', () => {
-  const history = new ForwardHistory();
+  const { changed, history } = recorded();
   const stamped = (at: number) => ({ ...CHANGE, timestamp: `${at}` });
-  for (let at = 0; at < 250; at++) history.record('a', stamped(at));
+  for (let at = 0; at < 250; at++) changed.emit({ forward: 'a', change: stamped(at) });
   const changes = history.of('a');
   expect([changes.length, changes[0], changes[199]]).toEqual([200, stamped(249), stamped(50)]);
 });
 
 test('many forwards share the capacity', () => {
-  const history = new ForwardHistory();
+  const { changed, history } = recorded();
   for (let round = 0; round < 15; round++) {
-    for (let at = 0; at < 2_000; at++) history.record(`${at}`, CHANGE);
+    for (let at = 0; at < 2_000; at++) changed.emit({ forward: `${at}`, change: CHANGE });
   }
   expect(history.of('0').length).toBeLessThanOrEqual(15);
-  for (let round = 0; round < 50; round++) history.record('0', CHANGE);
+  for (let round = 0; round < 50; round++) changed.emit({ forward: '0', change: CHANGE });
   expect(history.of('0')).toHaveLength(10);
-  history.delete('0');
-  expect(history.of('0')).toEqual([]);
 });

@@ -13,7 +13,10 @@ import { Registry } from '../registry/registry.ts';
 import { memoryStore } from '../registry/store/store.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { unlimitedOperations } from './fixtures/operations.ts';
+import { ForwardHistory } from './forward-history.ts';
+import { ForwardValidator } from './forward-validator.ts';
 import { Forwards } from './forwards.ts';
+import { ForwardKinds } from './kinds.ts';
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {
@@ -25,15 +28,19 @@ async function start(stored?: ForwardInput) {
   const registry = new Registry(memoryStore());
   await registry.load();
   const log = createLogger(DEFAULT_LOG_FILTER, () => undefined).target('service::forward');
+  const [kinds, secrets] = [new ForwardKinds(), new Secrets()];
   const clientInfo = { name: 'sluice', title: 'Sluice', version: '9.9' };
   const forwards = new Forwards({
     operations: unlimitedOperations(),
     registry,
-    secrets: new Secrets(),
+    secrets,
+    kinds,
+    validator: new ForwardValidator(kinds, secrets),
     log,
     clientInfo,
     healthCheckIntervalMs: 0,
   });
+  const history = new ForwardHistory(registry, forwards);
   closers.push(
     () => registry.close(),
     () => forwards.close(),
@@ -45,7 +52,7 @@ async function start(stored?: ForwardInput) {
     await forwards.settled(name);
   };
   const remove = (name: string) => commit(registry, (draft) => removeForward(draft, name));
-  return { registry, forwards, add, remove };
+  return { registry, forwards, history, add, remove };
 }
 
 const CAUSE = { namespace: { name: 'default' }, principal: ANONYMOUS, head: {} };
@@ -138,11 +145,11 @@ it('the address of a tool uses the first forward there, or separate connections 
 it('what is registered before the start is discovered once, when that has ended', async () => {
   const upstream = await startRawUpstream({ scripts: { 'tools/list': toolList(toolText('a')) } });
   closers.push(() => upstream.close());
-  const { registry, forwards } = await start(input('a', upstream.url));
+  const { registry, forwards, history } = await start(input('a', upstream.url));
   await forwards.settled('a');
   expect(upstream.seen).toEqual([]);
   forwards.start();
   await expect.poll(() => forwards.status('a').available).toBe(true);
   expect([...registry.current.entries('tool')].map(({ key }) => key)).toEqual(['a']);
-  expect(forwards.history.of('a').filter(({ kind }) => kind === 'discovered')).toHaveLength(1);
+  expect(history.of('a').filter(({ kind }) => kind === 'discovered')).toHaveLength(1);
 });

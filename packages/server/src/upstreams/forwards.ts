@@ -7,10 +7,9 @@ import { OperationError } from '../registry/operation-error.ts';
 import type { RegistryCommit } from '../registry/registry.ts';
 import type { UpstreamConnection } from './connection.ts';
 import { DISCOVERY_WAIT_MS, FirstDiscoveries } from './first-discoveries.ts';
-import type { AnnouncedList } from './forward-connection.ts';
 import { ForwardController, type ForwardControllerOptions } from './forward-controller.ts';
-import { ForwardHistory } from './forward-history.ts';
-import { ForwardKinds } from './kinds.ts';
+import type { ForwardValidator } from './forward-validator.ts';
+import type { ForwardKinds } from './kinds.ts';
 import { Upstreams } from './mcp/upstreams.ts';
 import { ProfileDiscovery, type ProfileDiscoveryOptions } from './profile-discovery.ts';
 import { readServerInfo } from './server-info.ts';
@@ -28,8 +27,8 @@ export interface ForwardsOptions
   extends Omit<UpstreamDeps, 'hasLegacyClients'>,
     Omit<ForwardControllerOptions, 'capabilityProfiles'>,
     ProfileDiscoveryOptions {
-  /** Default: all that there are. */
-  readonly kinds?: ForwardKinds;
+  readonly kinds: ForwardKinds;
+  readonly validator: ForwardValidator;
   /** Default: `DISCOVERY_WAIT_MS`. */
   readonly discoveryWaitMs?: number;
 }
@@ -53,13 +52,12 @@ export class Forwards {
   readonly changed = new Emitter<ChangedForward>();
   /** Forwards that requests wait for. */
   readonly firstDiscoveries: FirstDiscoveries;
-  readonly kinds: ForwardKinds;
   /** Those with MCP sessions. */
   readonly upstreams: Upstreams;
   /** Discovers them for clients. */
   readonly profiles: ProfileDiscovery;
-  readonly history = new ForwardHistory();
   readonly #options: ForwardsOptions;
+  readonly #kinds: ForwardKinds;
   readonly #deps: UpstreamDeps;
   readonly #controllers = new Map<string, ForwardController>();
   /** The discoveries that commits have started, by forward. */
@@ -69,8 +67,8 @@ export class Forwards {
 
   constructor(options: ForwardsOptions) {
     this.#options = options;
-    const { registry, discoveryWaitMs = DISCOVERY_WAIT_MS, kinds = new ForwardKinds() } = options;
-    this.kinds = kinds;
+    const { registry, discoveryWaitMs = DISCOVERY_WAIT_MS } = options;
+    this.#kinds = options.kinds;
     this.profiles = new ProfileDiscovery(options, () => this.#controllers.values());
     this.#deps = { ...options, hasLegacyClients: () => this.profiles.hasLegacyClients };
     this.upstreams = new Upstreams(this.#deps);
@@ -129,11 +127,6 @@ export class Forwards {
     await this.#settling.get(name);
   }
 
-  /** See {@link ForwardKinds.requireUsable}. */
-  requireUsable(forward: ForwardTarget, before?: Forward): void {
-    this.kinds.requireUsable(this.#options.secrets, forward, before);
-  }
-
   /**
    * Discovers a forward again. Throws {@link OperationError} for an unknown name and for a forward removed meanwhile,
    * `UpstreamError` if discovery fails; the last good catalog stays.
@@ -163,8 +156,8 @@ export class Forwards {
    * Tests a forward step by step, without executing anything. Throws {@link OperationError} for one that cannot be used or tested.
    */
   test(target: ForwardTarget): Promise<ForwardTest> {
-    this.requireUsable(target);
-    const test = this.kinds.of(target).test?.(target, this.#deps);
+    this.#options.validator.requireUsable(target);
+    const test = this.#kinds.of(target).test?.(target, this.#deps);
     if (!test) throw new OperationError('BAD_REQUEST', 'forwards with an address of this scheme have no test');
     return test;
   }
@@ -172,21 +165,6 @@ export class Forwards {
   /** What executes requests to a forward whose upstream is no MCP server; undefined for all others. */
   connection(forward: string): UpstreamConnection | undefined {
     return this.#controllers.get(forward)?.connection.calls;
-  }
-
-  /**
-   * Reads the lists of forwards of a namespace again that do not announce changes of this one, or of any: something that the
-   * namespace lacks may be new. Undefined if there are none; else a promise that never rejects.
-   */
-  reread(namespace: string, list: AnnouncedList | undefined): Promise<unknown> | undefined {
-    const { forwards } = this.#options.registry.current;
-    const rereads: Promise<void>[] = [];
-    for (const [name, controller] of this.#controllers) {
-      if (forwards.get(name)?.namespace !== namespace) continue;
-      const reread = controller.reread(list);
-      if (reread) rereads.push(reread);
-    }
-    return rereads.length === 0 ? undefined : Promise.all(rereads);
   }
 
   /** Closes all sessions; in-flight calls have `graceMs` to finish and are aborted then. */
@@ -222,7 +200,7 @@ export class Forwards {
     for (const name of changedKeys(before.forwards, after.forwards)) {
       const forward = after.forwards.get(name);
       const isNew = this.#reconcile(name, isLocal);
-      if (!forward || !this.kinds.needsDiscovery(before.forwards.get(name), forward)) continue;
+      if (!forward || !this.#kinds.needsDiscovery(before.forwards.get(name), forward)) continue;
       const discoveries = Promise.all([this.#settling.get(name), this.#discover(forward, isNew, isLocal)]);
       const settling = withTimeout(SETTLE_TIMEOUT_MS, discoveries).then(() => {
         if (this.#settling.get(name) === settling) this.#settling.delete(name);
@@ -239,13 +217,12 @@ export class Forwards {
     const forward = this.#options.registry.current.forwards.get(name);
     const controller = this.#controllers.get(name);
     const isRegistered = forward !== undefined && controller?.forward.registrationId === forward.registrationId;
-    if (isRegistered && this.kinds.connectionKey(controller.forward) === this.kinds.connectionKey(forward)) {
+    if (isRegistered && this.#kinds.connectionKey(controller.forward) === this.#kinds.connectionKey(forward)) {
       controller.updateStandby();
       if (controller.isStandby && forward.catalogs.length > 0) this.firstDiscoveries.end(name, true);
       return false;
     }
     this.#stopController(name);
-    if (!isRegistered) this.history.delete(name);
     if (forward) this.#startController(forward, isLocal);
     return forward !== undefined;
   }
@@ -266,14 +243,13 @@ export class Forwards {
 
   /** `isLocal`: whether this replica has committed the forward, and is about to discover it. */
   #startController(forward: Forward, isLocal = false): void {
-    const connection = this.kinds.of(forward).open(forward, this.#deps);
+    const connection = this.#kinds.of(forward).open(forward, this.#deps);
     const controller = new ForwardController(forward, connection, {
       ...this.#options,
       capabilityProfiles: () => this.profiles.sets.capabilities(),
     });
     controller.availability.changed.subscribe((change) => {
       const { kind } = change;
-      this.history.record(forward.name, change);
       this.changed.emit({ forward: forward.name, change });
       if (kind === 'discovered') this.firstDiscoveries.end(forward.name, true);
       else if (kind === 'discovery_failed') this.firstDiscoveries.end(forward.name, false);

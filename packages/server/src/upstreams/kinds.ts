@@ -1,8 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { BRIDGE_HINT, isStdioCommand } from '@sluice/contract/stdio-command';
-import type { Secrets } from '../http/secrets/secrets.ts';
 import type { Forward } from '../registry/entries.ts';
-import { OperationError } from '../registry/operation-error.ts';
 import { mcpHttp } from './mcp/http-kind.ts';
 import type { ForwardTarget, UpstreamKind } from './upstream-kind.ts';
 
@@ -42,31 +40,6 @@ export class ForwardKinds {
   /** Text of what requests to a forward depend on. */
   connectionKey(forward: ForwardTarget): string {
     return this.of(forward).connectionKey(forward);
-  }
-
-  /**
-   * Throws {@link OperationError} if the address of a forward is invalid, or if secrets in its headers must not be sent there. What
-   * was usable may have become unusable: with the state `before` a change, only what the change sends elsewhere is rejected.
-   */
-  requireUsable(secrets: Secrets, forward: ForwardTarget, before?: Forward): void {
-    const reject = (path: string, message: string) =>
-      new OperationError('BAD_REQUEST', `invalid forward: ${path} ${message}`, [{ path, message }]);
-    const problem = this.problem(forward.address);
-    if (problem !== undefined) throw reject('address', problem);
-    if (before && this.connectionKey(before) === this.connectionKey(forward)) return;
-    const origins = this.of(forward).origins(forward);
-    for (const [name, value] of Object.entries(forward.headers ?? {})) {
-      const [unusable] = origins.flatMap((origin) => secrets.problem(value, origin) ?? []);
-      if (unusable !== undefined) throw reject(`headers.${name}`, unusable);
-    }
-  }
-
-  /** Throws {@link OperationError} if a change would send the headers of a forward to another host: they do not move by themselves. */
-  requireSameOrigin(before: Forward, after: Forward): void {
-    const names = Object.keys(before.headers ?? {});
-    if (names.length === 0 || this.of(before).origins(before)[0] === this.of(after).origins(after)[0]) return;
-    const remedy = `send headers with it, to confirm or change ${names.join(', ')}`;
-    throw new OperationError('BAD_REQUEST', `the new address of forward ${after.name} has another origin: ${remedy}`);
   }
 
   /** Whether a change of a forward requires a discovery: it is new, is reached in another way, or exposes other entries. */

@@ -6,6 +6,7 @@ import type { Registry } from '../registry/registry.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
 import { CapabilityProfiles } from './capability-profiles.ts';
 import type { ClientDiscoveryLimits, DiscoveryCause } from './client-discoveries.ts';
+import type { AnnouncedList } from './forward-connection.ts';
 import type { ForwardController } from './forward-controller.ts';
 import type { SharedDiscovery } from './shared-discovery.ts';
 
@@ -31,7 +32,10 @@ const REPLICA_WAIT_MS = 30_000;
 /** Time for which the first legacy client waits for modern upstreams to be probed for its era. */
 const LEGACY_WAIT_MS = 2_000;
 
-/** Discovers the forwards with the capabilities that clients declare, and in the legacy era once there are legacy clients. */
+/**
+ * Discovers the forwards for clients: with the capabilities that these declare, in the legacy era once there are legacy clients,
+ * and again where a request may miss something new.
+ */
 export class ProfileDiscovery {
   readonly #options: ProfileDiscoveryOptions;
   readonly #controllers: () => Iterable<ForwardController>;
@@ -74,6 +78,21 @@ export class ProfileDiscovery {
     if (this.hasLegacyClients) return;
     this.#options.sharing?.capabilities.declareLegacyClients();
     this.#probeLegacy();
+  }
+
+  /**
+   * Reads the lists of forwards of a namespace again that do not announce changes of this one, or of any: something that the
+   * namespace lacks may be new. Undefined if there are none; else a promise that never rejects.
+   */
+  reread(namespace: string, list: AnnouncedList | undefined): Promise<unknown> | undefined {
+    const { forwards } = this.#options.registry.current;
+    const rereads: Promise<void>[] = [];
+    for (const controller of this.#controllers()) {
+      if (forwards.get(controller.forward.name)?.namespace !== namespace) continue;
+      const reread = controller.reread(list);
+      if (reread) rereads.push(reread);
+    }
+    return rereads.length === 0 ? undefined : Promise.all(rereads);
   }
 
   #probeLegacy(): void {

@@ -31,11 +31,8 @@ it.each(['is removed', 'is deleted and recreated'])(
     const profiles = new ClientProfiles(registry, { name: 's', title: 'S', version: '1' });
     const parts = {
       discoveryWaits: new DiscoveryWaits({
-        forwards: {
-          firstDiscoveries: new FirstDiscoveries(0, () => ''),
-          reread: () => undefined,
-        },
-        profileDiscovery: { ensureDiscoveredFor: () => admitted.promise },
+        forwards: { firstDiscoveries: new FirstDiscoveries(0, () => '') },
+        profileDiscovery: { ensureDiscoveredFor: () => admitted.promise, reread: () => undefined },
         registry,
         calls,
         waitMs: 10_000,
