@@ -5,12 +5,10 @@ import { z } from 'zod';
 import { startPostgres, type TestPostgres } from '../../testing/postgres.ts';
 import { Secrets } from '../http/secrets/secrets.ts';
 import { createUser } from '../identity/principal.ts';
-import { memorySessions } from '../mcp/sessions/fixtures/memory-sessions.ts';
 import type { StoredSession } from '../mcp/sessions/session-state.ts';
 import { SessionStore } from '../mcp/sessions/session-store.ts';
 import { SessionTable } from '../mcp/sessions/session-table.ts';
 import { newSessionKey } from '../mcp/sessions/sessions.ts';
-import { SubscriptionShares } from '../mcp/sessions/subscription-shares.ts';
 import { ActionFiles } from '../policy/action-loader.ts';
 import { Evaluators } from '../policy/evaluators.ts';
 import { memoryRevisionStore } from '../policy/fixtures/memory-revision-store.ts';
@@ -200,23 +198,6 @@ const EVENTS: Readonly<Record<string, Open>> = {
     return emission(evaluators.activated, () =>
       evaluators.replace([], { expectedRevision: undefined, actor: undefined }),
     );
-  },
-  'SessionStore.subscriptionEvicted': async () => {
-    const store = memorySessions({ subscriptions: new SubscriptionShares({ count: 3, bytes: 99 }) });
-    const subscribe = (uri: string, user: string) =>
-      store.change(
-        user,
-        Number.MAX_SAFE_INTEGER,
-        ({ subscriptions }) => ({ subscriptions: [...subscriptions, { uri, forward: 'f' }] }),
-        { namespace: 'n', name: user },
-      );
-    for (const uri of ['u1', 'u2', 'u3']) await subscribe(uri, 'ann');
-    return emission(store.subscriptionEvicted, () => subscribe('v', 'bob'));
-  },
-  'SessionTable.subscriptionEvicted': () => {
-    const table = new SessionTable({ subscriptions: new SubscriptionShares({ count: 2, bytes: 99 }) });
-    for (const id of ['1', '2']) table.set(id, subscribed(id, 'ann'));
-    return emission(table.subscriptionEvicted, () => table.admit('3', subscribed('3', 'bob')));
   },
   'SessionTable.sessionForgotten': () => {
     const table = new SessionTable({ maxEnded: 1 });

@@ -1,13 +1,12 @@
 import { ClientProfiles } from '../mcp/client-profile.ts';
 import { DeclaredParams } from '../mcp/declared-params.ts';
-import { onSubscriptionEvicted } from '../mcp/evicted-subscriptions.ts';
 import { ListChangeNotifier } from '../mcp/list-changes.ts';
 import { OpenStreams } from '../mcp/open-streams.ts';
 import { ActiveSessions } from '../mcp/sessions/active-sessions.ts';
 import { EventStore } from '../mcp/sessions/event-store.ts';
 import { SessionStore } from '../mcp/sessions/session-store.ts';
 import { ClientSessions } from '../mcp/sessions/sessions.ts';
-import { SubscriptionShares } from '../mcp/sessions/subscription-shares.ts';
+import { SubscriptionQuota } from '../mcp/sessions/subscription-quota.ts';
 import { SessionBindings } from '../upstreams/mcp/sessions/session-bindings.ts';
 import { taskMessages } from '../upstreams/mcp/tasks/translation.ts';
 import { SERVER_INFO } from './core.ts';
@@ -21,7 +20,7 @@ export type WithSessions = Awaited<ReturnType<typeof addSessions>>;
 export async function addSessions(parts: WithUpstreams) {
   const { config, logger, registry, records, sealer, replicaId, forwards, calls, sharedSessions, closing } = parts;
   const profiles = new ClientProfiles(registry, SERVER_INFO);
-  const subscriptions = new SubscriptionShares(config.subscriptionLimits);
+  const subscriptions = new SubscriptionQuota(config.subscriptionLimits);
   const sessionStore = closing(new SessionStore({ subscriptions, maxEnded: config.maxEndedSessions }));
   await sessionStore.open(records);
   const events = closing(new EventStore(sealer, replicaId, config.maxResumableBytes));
@@ -42,8 +41,6 @@ export async function addSessions(parts: WithUpstreams) {
     events.dropSession(id);
     sessionBindings.onEnded(id);
   });
-  const evictionParts = { registry, store: sessionStore, active, forwards, sessionBindings };
-  sessionStore.subscriptionEvicted.subscribe(onSubscriptionEvicted(evictionParts));
   return {
     ...parts,
     profiles,

@@ -1,4 +1,4 @@
-import { type QuotaOwner, Shares } from './shares.ts';
+import { Quota, type QuotaOwner } from './quota.ts';
 
 /** Bodies up to this size are always admitted: they do not count. */
 export const SMALL_BODY_BYTES = 64 * 1024;
@@ -19,14 +19,14 @@ const MEASURED_MS = 1_000;
 export interface BodyReservation {
   /** Takes more memory, up to `bytes` in total. False if there is none: the request is rejected. */
   grow(bytes: number): boolean;
-  /** The body is complete: it is not ended any more for the sake of others. */
+  /** The body is complete: it is not ended any more for another one. */
   complete(): void;
   /** The request is over. */
   release(): void;
 }
 
 interface Upload {
-  readonly holder: QuotaOwner;
+  readonly owner: QuotaOwner;
   readonly startedAt: number;
   /** Ends the request; undefined once the body is complete. */
   end: (() => void) | undefined;
@@ -34,27 +34,27 @@ interface Upload {
 }
 
 /**
- * Limits the memory of all request bodies in flight, which namespaces and users share (see {@link Shares}). Of the largest
- * holder, the slowest upload is ended to make room. A holder that has its share ends slower uploads of its own, or is rejected.
+ * Limits the memory of all request bodies in flight with a {@link Quota}. An owner that has used it up ends slower uploads of its
+ * own, or is rejected: of many clients behind one address, those that send slowly must not keep the others out.
  */
 export class BodyBudget {
-  readonly #shares: Shares<Upload>;
+  readonly #quota: Quota<Upload>;
   readonly #now: () => number;
 
   /** `now` returns milliseconds of a monotonic clock. */
   constructor(limit: number = MAX_BODIES_BYTES, now: () => number = () => performance.now()) {
-    this.#shares = new Shares(limit);
+    this.#quota = new Quota(limit);
     this.#now = now;
   }
 
   /** Bytes in use. */
   get used(): number {
-    return this.#shares.used;
+    return this.#quota.used;
   }
 
-  /** Registers a body that is larger than {@link SMALL_BODY_BYTES}. `end` is called when it has to make room for others. */
-  open(holder: QuotaOwner, end: () => void): BodyReservation {
-    const upload: Upload = { holder, startedAt: this.#now(), end, bytes: 0 };
+  /** Registers a body that is larger than {@link SMALL_BODY_BYTES}. `end` is called when a faster one needs its memory. */
+  open(owner: QuotaOwner, end: () => void): BodyReservation {
+    const upload: Upload = { owner, startedAt: this.#now(), end, bytes: 0 };
     return {
       grow: (bytes) => this.#grow(upload, bytes),
       complete: () => {
@@ -67,42 +67,36 @@ export class BodyBudget {
   #grow(upload: Upload, bytes: number): boolean {
     const more = bytes - upload.bytes;
     if (more <= 0) return true;
-    while (this.#shares.used + more > this.#shares.limit) {
-      const victim = this.#victim(upload);
-      if (!victim) {
+    while (!this.#quota.allows(upload.owner, more)) {
+      const slower = this.#slowerThan(upload);
+      if (!slower) {
         this.#release(upload);
         return false;
       }
-      const { end } = victim;
-      this.#release(victim);
+      const { end } = slower;
+      this.#release(slower);
       end?.();
     }
     upload.bytes = bytes;
-    this.#shares.set(upload, upload.holder, bytes);
+    this.#quota.set(upload, upload.owner, bytes);
     return true;
   }
 
-  /** The upload that makes room for another one; undefined if none has to. */
-  #victim(upload: Upload): Upload | undefined {
-    const displaceable = [...this.#shares.displaceable(upload.holder)];
-    if (displaceable.length > 0) return this.#slowest(displaceable);
+  /** The slowest of the incomplete uploads of the same owner that are known to be slower. */
+  #slowerThan(upload: Upload): Upload | undefined {
     const now = this.#now();
-    const speed = now - upload.startedAt < MEASURED_MS ? Number.POSITIVE_INFINITY : speedOf(upload, now);
-    const own = [...this.#shares.items(upload.holder)];
-    return this.#slowest(own.filter((other) => now - other.startedAt >= MEASURED_MS && speedOf(other, now) < speed));
-  }
-
-  /** The slowest of the incomplete uploads whose speed is known, else the oldest one. */
-  #slowest(uploads: readonly Upload[]): Upload | undefined {
-    const now = this.#now();
-    const incomplete = uploads.filter(({ end }) => end !== undefined);
-    const measured = incomplete.filter(({ startedAt }) => now - startedAt >= MEASURED_MS);
-    if (measured.length === 0) return incomplete[0];
-    return measured.reduce((slowest, each) => (speedOf(each, now) < speedOf(slowest, now) ? each : slowest));
+    let slowest: Upload | undefined;
+    let speed = now - upload.startedAt < MEASURED_MS ? Number.POSITIVE_INFINITY : speedOf(upload, now);
+    for (const other of this.#quota.items(upload.owner)) {
+      if (!other.end || now - other.startedAt < MEASURED_MS || speedOf(other, now) >= speed) continue;
+      slowest = other;
+      speed = speedOf(other, now);
+    }
+    return slowest;
   }
 
   #release(upload: Upload): void {
-    this.#shares.delete(upload);
+    this.#quota.delete(upload);
     upload.bytes = 0;
   }
 }

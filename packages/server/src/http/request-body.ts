@@ -1,17 +1,17 @@
 import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { type BodyBudget, type BodyReservation, SMALL_BODY_BYTES } from './body-budget.ts';
 import type { ResponseLike } from './exchange.ts';
+import type { QuotaOwner } from './quota.ts';
 import type { ServerRequest } from './server/request.ts';
 import type { RequestBody } from './server/request-body.ts';
 import type { RequestHead } from './server/request-parser.ts';
-import type { QuotaOwner } from './shares.ts';
 
 /** Receives a body; one of its methods is called, unless the client disconnects or sends invalid HTTP. */
 export interface BodyHandler {
   onBody(body: ChunkBuffer): void;
   /** The body exceeds the limit; called as soon as that is known. */
   onTooLarge(): void;
-  /** There is no memory for the body, or others need it more. */
+  /** There is no memory for the body, or a faster one of the same owner needs it. */
   onNoMemory(): void;
 }
 
@@ -19,7 +19,7 @@ export interface BodyHandler {
 export interface BodyMemory {
   readonly budget: BodyBudget;
   /** Whose memory it is; called for larger bodies only. */
-  holder(): QuotaOwner;
+  owner(): QuotaOwner;
   /** Its end is the end of the request, which retains the body. */
   readonly response: Pick<ResponseLike, 'once'>;
 }
@@ -41,7 +41,7 @@ export function collectBody(request: ServerRequest, limit: number, memory: BodyM
     body.push(chunk);
     if (body.length <= SMALL_BODY_BYTES) return;
     if (!reservation) {
-      reservation = memory.budget.open(memory.holder(), () => refuse('onNoMemory'));
+      reservation = memory.budget.open(memory.owner(), () => refuse('onNoMemory'));
       memory.response.once('close', reservation.release);
     }
     if (!reservation.grow(body.capacity)) return refuse('onNoMemory');

@@ -7,13 +7,13 @@ import { editResponseHead } from '../http/filters/rewrite.ts';
 import { createHostRule, type HostRule, type Rejection, refuseForwardedHost } from '../http/host-rule.ts';
 import type { ListenerConnections } from '../http/listener-connections.ts';
 import { withoutPrefix } from '../http/public-url.ts';
+import { quotaOwner } from '../http/quota.ts';
 import { collectBody, drainRequestBody, hasBody, setBodyTimeout } from '../http/request-body.ts';
 import { createHostOriginGuard } from '../http/request-validation.ts';
 import { sendBody } from '../http/response-body.ts';
 import type { HttpServer } from '../http/server/http1-server.ts';
 import type { ServerRequest } from '../http/server/request.ts';
 import { createHttpServer, type ServeRequest } from '../http/server.ts';
-import { quotaOwner } from '../http/shares.ts';
 import type { Authenticate } from '../identity/authenticator.ts';
 import type { Principal } from '../identity/principal.ts';
 import { McpExchange } from '../mcp/exchange.ts';
@@ -207,7 +207,7 @@ export class Management {
     const memory = {
       budget: this.#options.bodies,
       response,
-      holder: () => quotaOwner('', principal, socket.remoteAddress),
+      owner: () => quotaOwner('', principal, socket.remoteAddress),
     };
     const maxBytes = this.router.find(method, path)?.maxBytes ?? MAX_BODY_BYTES;
     collectBody(request, maxBytes, memory, {

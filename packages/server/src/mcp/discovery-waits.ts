@@ -1,6 +1,6 @@
 import { followedBy } from '../http/chain.ts';
 import type { ErrorOutcome } from '../http/outcome.ts';
-import { quotaOwner, Shares } from '../http/shares.ts';
+import { Quota, quotaOwner } from '../http/quota.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
 import type { RequestOutcome } from '../upstreams/deferred-outcome.ts';
@@ -23,7 +23,7 @@ export interface DiscoveryWaitParts {
   readonly maxWaiting?: number;
 }
 
-/** Requests that wait at once; further ones are answered with what is known, or displace those of larger holders. */
+/** Requests that wait at once; further ones are answered with what is known. */
 const MAX_WAITING = 1_000;
 
 /** State of the namespace after the wait, undefined if it is gone, or the outcome of a request that was canceled meanwhile. */
@@ -40,12 +40,12 @@ interface Found {
  */
 export class DiscoveryWaits {
   readonly #parts: DiscoveryWaitParts;
-  /** The requests that wait: functions that are called when they must not wait any longer. */
-  readonly #waiting: Shares<() => void>;
+  /** The requests that wait: functions that end their waits. */
+  readonly #waiting: Quota<() => void>;
 
   constructor(parts: DiscoveryWaitParts) {
     this.#parts = parts;
-    this.#waiting = new Shares(parts.maxWaiting ?? MAX_WAITING);
+    this.#waiting = new Quota(parts.maxWaiting ?? MAX_WAITING);
   }
 
   get size(): number {
@@ -163,15 +163,15 @@ export class DiscoveryWaits {
     const now = performance.now();
     const { waitUntil = now + waitMs } = exchange;
     exchange.waitUntil = waitUntil;
-    const holder = quotaOwner(name, exchange.principal, exchange.head.address);
-    if (waitUntil <= now || !this.#waiting.makeRoom(holder, 1, (displaced) => displaced())) return undefined;
+    if (waitUntil <= now) return undefined;
     const stopped = Promise.withResolvers<undefined>();
     let isOver = false;
     const stop = (): void => {
       isOver = true;
       stopped.resolve(undefined);
     };
-    this.#waiting.set(stop, holder, 1);
+    const owner = quotaOwner(name, exchange.principal, exchange.head.address);
+    if (!this.#waiting.reserve(stop, owner, 1)) return undefined;
     if (endsWithClient) exchange.response.on('close', stop);
     const timer = setTimeout(stop, waitUntil - now);
     const request = new CancelableRequest(exchange, calls);

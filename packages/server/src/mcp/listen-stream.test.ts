@@ -14,7 +14,7 @@ import { ListChangeNotifier } from './list-changes.ts';
 import { ListenStream } from './listen-stream.ts';
 import { OpenStreams } from './open-streams.ts';
 import { ResponseWriter } from './response.ts';
-import { SubscriptionShares } from './sessions/subscription-shares.ts';
+import { SubscriptionQuota } from './sessions/subscription-quota.ts';
 
 /** A client whose read speed the test controls. */
 class Client extends EventEmitter implements ResponseLike {
@@ -73,7 +73,7 @@ describe('a slow reader of a listen stream', () => {
       {
         listChanges: new ListChangeNotifier(registry),
         openStreams,
-        subscriptions: new SubscriptionShares(),
+        subscriptions: new SubscriptionQuota(),
         watcherOptions,
       },
       {

@@ -7,7 +7,7 @@ import {
   subscriptionNotification,
   withSubscriptionId,
 } from '@sluice/protocol/mcp/subscriptions';
-import type { QuotaOwner } from '../http/shares.ts';
+import type { QuotaOwner } from '../http/quota.ts';
 import { KINDS, type Kind } from '../registry/entries.ts';
 import {
   type NamespacedClient,
@@ -25,14 +25,14 @@ import {
 import type { ClientSink } from './client-sink.ts';
 import type { ListChangeNotifier, NamespaceListener } from './list-changes.ts';
 import type { OpenStream, OpenStreams } from './open-streams.ts';
-import { type CountedSubscription, NO_SUBSCRIPTIONS, type SubscriptionShares } from './sessions/subscription-shares.ts';
+import { NO_SUBSCRIPTIONS, type SubscriptionQuota } from './sessions/subscription-quota.ts';
 
 /** Dependencies of all streams. */
 export interface ListenParts {
   readonly listChanges: ListChangeNotifier;
   readonly openStreams: OpenStreams;
   /** Counts the subscribed resources. */
-  readonly subscriptions: SubscriptionShares;
+  readonly subscriptions: SubscriptionQuota;
   readonly watcherOptions: ResourceWatcherOptions;
 }
 
@@ -54,14 +54,9 @@ const LINGER_MS = 2_000;
  * resources and tasks have responded; then notifications, until the client disconnects or the service ends the stream with a
  * result.
  *
- * The stream also ends with a result when its resource subscriptions have to make room for those of others: the client may
- * subscribe again.
- *
  * A client that reads slowly gets each notification once, and the upstreams are paused.
  */
-export class ListenStream
-  implements OpenStream, NamespaceListener, ResourceWatchHandler, TaskWatchHandler, CountedSubscription
-{
+export class ListenStream implements OpenStream, NamespaceListener, ResourceWatchHandler, TaskWatchHandler {
   readonly #parts: ListenParts;
   readonly #request: ListenRequest;
   readonly #client: ClientSink;
@@ -164,10 +159,6 @@ export class ListenStream
   }
 
   onDeleted(): void {
-    this.end();
-  }
-
-  displace(): void {
     this.end();
   }
 

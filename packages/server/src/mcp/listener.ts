@@ -8,9 +8,9 @@ import type { CorsHeaders } from '../http/filters/cors.ts';
 import { editResponseHead } from '../http/filters/rewrite.ts';
 import type { Rejection } from '../http/host-rule.ts';
 import { httpProblem } from '../http/outcome.ts';
+import { quotaOwner } from '../http/quota.ts';
 import { collectBody, drainRequestBody, hasBody } from '../http/request-body.ts';
 import type { ServeRequest } from '../http/server.ts';
-import { quotaOwner } from '../http/shares.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { RequestTelemetry } from '../telemetry/request-telemetry.ts';
 import { type ClientFacts, clientFacts } from '../upstreams/client-facts.ts';
@@ -130,7 +130,7 @@ function receive(serving: ServingOptions, exchange: McpExchange, mcp: McpServing
   const memory = {
     budget: mcp.bodies,
     response,
-    holder: () => quotaOwner(mcp.namespaceAt(path) ?? '', exchange.principal, exchange.head.address),
+    owner: () => quotaOwner(mcp.namespaceAt(path) ?? '', exchange.principal, exchange.head.address),
   };
   collectBody(request, mcp.maxRequestBytes, memory, {
     onBody: (body) => {

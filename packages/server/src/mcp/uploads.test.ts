@@ -58,7 +58,7 @@ describe('150 uploads that never end', () => {
     for (const url of [service.url(), service.url('finance')]) {
       expect((await post(url, pingOf(60 * 1024))).status).toBe(200);
     }
-    expect((await post(service.url('finance'), pingOf(3 * MIB))).status).toBe(200);
+    expect((await post(service.url('finance'), pingOf(500 * 1024))).status).toBe(200);
     expect((await service.manage('POST', '/namespaces', { name: 'x', labels: { a: 'b'.repeat(200) } })).status).toBe(
       201,
     );

@@ -1,7 +1,7 @@
 import type { ToolCallVerdict } from '@sluice/contract';
 import { truncateBytes } from '@sluice/protocol/text';
 import { visibleEntries } from '../access/access.ts';
-import { quotaOwner } from '../http/shares.ts';
+import { quotaOwner } from '../http/quota.ts';
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { Draft } from '../registry/draft.ts';
 import type { Registry } from '../registry/registry.ts';

@@ -1,4 +1,4 @@
-import { type QuotaOwner, quotaOwner } from '../http/shares.ts';
+import { type QuotaOwner, quotaOwner } from '../http/quota.ts';
 import type { StoredPrincipal } from '../identity/principal.ts';
 
 /** Limits of the discoveries that clients cause by declaring new capabilities. */

@@ -31,7 +31,7 @@ import { inferenceAllow } from '../../inference/allow.ts';
 import type { AuthIssuer } from '../../mcp/oauth-metadata.ts';
 import { MAX_ENDED_SESSIONS } from '../../mcp/sessions/ended-sessions.ts';
 import { MAX_RESUMABLE_BYTES } from '../../mcp/sessions/event-store.ts';
-import { SUBSCRIPTION_LIMITS } from '../../mcp/sessions/subscription-shares.ts';
+import { SUBSCRIPTION_LIMITS } from '../../mcp/sessions/subscription-quota.ts';
 import type { DatabaseSettings } from '../../registry/store/postgres/database.ts';
 import { LOG_TARGETS, type LogFilter, type LogTarget, type LogThreshold } from '../../telemetry/log.ts';
 import { MAX_LOG_BYTES } from '../../telemetry/log-sink.ts';

@@ -7,7 +7,7 @@ import { declaresTasks } from '@sluice/protocol/mcp/tasks';
 import { type Access, entryNotFound } from '../../access/access.ts';
 import { UpstreamError } from '../../http/client/errors.ts';
 import { type ErrorOutcome, rpcError } from '../../http/outcome.ts';
-import { quotaOwner } from '../../http/shares.ts';
+import { quotaOwner } from '../../http/quota.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { NamespaceState } from '../../registry/snapshot.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';

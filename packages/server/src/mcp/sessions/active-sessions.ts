@@ -1,5 +1,5 @@
 import type { ResponseMessage } from '@sluice/protocol/mcp/message';
-import type { QuotaOwner } from '../../http/shares.ts';
+import type { QuotaOwner } from '../../http/quota.ts';
 import type { DownstreamChannel, PendingServerRequest, StreamListener } from '../../upstreams/downstream.ts';
 import type { EventStore } from './event-store.ts';
 import type { ClientStream, StreamOwner } from './resumable-streams.ts';

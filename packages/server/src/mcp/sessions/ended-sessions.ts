@@ -1,9 +1,9 @@
-import { type QuotaOwner, Shares } from '../../http/shares.ts';
+import { Quota, type QuotaOwner } from '../../http/quota.ts';
 
 /** Default of SERVICE_MAX_ENDED_SESSIONS. */
 export const MAX_ENDED_SESSIONS = 100_000;
 
-/** Sessions of a holder that are over although their ends are forgotten: those that expire at this time or before. */
+/** Sessions of an owner that are over although their ends are forgotten: those that expire at this time or before. */
 export interface ForgottenSessions {
   readonly namespace: string;
   /** Name of the quota owner; undefined for all of the namespace. */
@@ -13,14 +13,14 @@ export interface ForgottenSessions {
 }
 
 /**
- * Ends of sessions, which namespaces and users share. An ended session must never be valid again, so that the limit cannot be
- * kept by forgetting alone: when the end of a session is forgotten, all sessions of the same holder that are as old or older are
- * over too, and their clients have to initialize again. Nobody else's are.
+ * Ends of sessions. An ended session must never be valid again, so that the limit cannot be kept by forgetting alone: when the end
+ * of a session is forgotten, all sessions of the same owner in the same namespace that are as old or older are over too, and their
+ * clients have to initialize again. Nobody else's are.
  */
 export class EndedSessions {
   readonly #limit: number;
   /** Ids of ended sessions. */
-  readonly #shares: Shares<string>;
+  readonly #quota: Quota<string>;
   readonly #ended = new Map<string, { readonly holder: QuotaOwner; readonly expires: number }>();
   /** By namespace and name of the owner; undefined for all of the namespace. */
   readonly #forgotten = new Map<string, Map<string | undefined, number>>();
@@ -28,24 +28,21 @@ export class EndedSessions {
 
   constructor(limit: number = MAX_ENDED_SESSIONS) {
     this.#limit = limit;
-    this.#shares = new Shares(limit);
+    this.#quota = new Quota(limit);
   }
 
-  /** Adds an ended session. Returns the ids of those that are forgotten for it. */
+  /** Adds an ended session. Returns the ids of those that are forgotten for it, its own if the owner may have none. */
   add(id: string, holder: QuotaOwner, expires: number): string[] {
     const forgotten: string[] = [];
     if (this.#ended.has(id)) return forgotten;
     const forget = (victim: string): void => {
-      const session = this.#ended.get(victim);
-      this.delete(victim);
+      const session = this.#ended.get(victim) ?? { holder, expires };
+      this.#ended.delete(victim);
       forgotten.push(victim);
-      if (session) this.addForgotten({ ...session.holder, expires: session.expires });
+      this.addForgotten({ ...session.holder, expires: session.expires });
     };
-    if (!this.#shares.makeRoom(holder, 1, forget)) {
-      const [oldest] = this.#shares.items(holder);
-      if (oldest !== undefined) forget(oldest);
-    }
-    this.restore(id, holder, expires);
+    if (this.#quota.evict(holder, 1, forget)) this.restore(id, holder, expires);
+    else forget(id);
     return forgotten;
   }
 
@@ -53,15 +50,15 @@ export class EndedSessions {
   restore(id: string, holder: QuotaOwner, expires: number): void {
     if (this.#ended.has(id)) return;
     this.#ended.set(id, { holder, expires });
-    this.#shares.set(id, holder, 1);
+    this.#quota.set(id, holder, 1);
   }
 
   delete(id: string): void {
     this.#ended.delete(id);
-    this.#shares.delete(id);
+    this.#quota.delete(id);
   }
 
-  /** True if a session of this holder is over because it is as old as a forgotten one. */
+  /** True if a session of this owner is over because it is as old as a forgotten one. */
   covers({ namespace, name }: QuotaOwner, expires: number): boolean {
     const users = this.#forgotten.get(namespace);
     if (!users) return false;
@@ -83,7 +80,7 @@ export class EndedSessions {
     );
   }
 
-  /** All sessions of a holder that expire at this time or before are over. */
+  /** All sessions of an owner that expire at this time or before are over. */
   addForgotten({ namespace, name, expires }: ForgottenSessions): void {
     const users = this.#forgotten.get(namespace) ?? new Map<string | undefined, number>();
     this.#forgotten.set(namespace, users);

@@ -1,6 +1,6 @@
 import { parseJson } from '@sluice/protocol/json/parse';
 import type { TokenSealer } from '@sluice/protocol/seal';
-import { Shares } from '../../http/shares.ts';
+import { Quota } from '../../http/quota.ts';
 import { ClientStream, type StreamOwner, type StreamStore } from './resumable-streams.ts';
 
 /** Target of a `Last-Event-ID`. */
@@ -48,7 +48,7 @@ export class EventStore implements StreamStore {
   /** Disconnected streams, longest disconnected first. */
   readonly #detached = new Set<ClientStream>();
   /** Their sizes, in the order in which they were last connected. */
-  readonly #shares: Shares<ClientStream>;
+  readonly #sizes: Quota<ClientStream>;
   readonly #timer: NodeJS.Timeout;
   #opened = 0;
 
@@ -56,7 +56,7 @@ export class EventStore implements StreamStore {
   constructor(sealer: TokenSealer, replica: string, maxBytes: number = MAX_RESUMABLE_BYTES) {
     this.#sealer = sealer;
     this.#replica = replica;
-    this.#shares = new Shares(maxBytes);
+    this.#sizes = new Quota(maxBytes);
     this.#timer = setInterval(() => this.sweep(performance.now()), SWEEP_MS).unref();
   }
 
@@ -83,7 +83,7 @@ export class EventStore implements StreamStore {
     if (replacedToken !== undefined) this.#continued.set(replacedToken, stream);
     // May drop it at once.
     this.#makeRoom(stream, STREAM_BYTES);
-    if (this.#streams.has(token)) this.#shares.set(stream, holder, STREAM_BYTES);
+    if (this.#streams.has(token)) this.#sizes.set(stream, holder, STREAM_BYTES);
     return stream;
   }
 
@@ -128,7 +128,7 @@ export class EventStore implements StreamStore {
     if (!this.#streams.delete(stream.token)) return;
     if (stream.replacedToken !== undefined) this.#continued.delete(stream.replacedToken);
     this.#detached.delete(stream);
-    this.#shares.delete(stream);
+    this.#sizes.delete(stream);
     stream.drop();
   }
 
@@ -141,8 +141,8 @@ export class EventStore implements StreamStore {
 
   onSizeChanged(stream: ClientStream, bytes: number): void {
     if (bytes > 0) this.#makeRoom(stream, bytes);
-    // It may have made room itself.
-    if (this.#shares.has(stream)) this.#shares.set(stream, stream.owner.holder, STREAM_BYTES + stream.bytes);
+    // It may have been dropped for that.
+    if (this.#sizes.has(stream)) this.#sizes.set(stream, stream.owner.holder, STREAM_BYTES + stream.bytes);
   }
 
   onDetached(stream: ClientStream): void {
@@ -154,8 +154,8 @@ export class EventStore implements StreamStore {
 
   onAttached(stream: ClientStream): void {
     this.#detached.delete(stream);
-    if (!this.#shares.delete(stream)) return;
-    this.#shares.set(stream, stream.owner.holder, STREAM_BYTES + stream.bytes);
+    if (!this.#sizes.delete(stream)) return;
+    this.#sizes.set(stream, stream.owner.holder, STREAM_BYTES + stream.bytes);
   }
 
   sweep(now: number): void {
@@ -172,14 +172,13 @@ export class EventStore implements StreamStore {
   }
 
   /**
-   * Drops streams of the largest holder, or the oldest ones of a holder that has its share: the latest response is the one
-   * that its client waits for. A dropped stream cannot be resumed, but continues on its connection.
+   * Drops the oldest streams of the same owner until it may have more, this one last: the latest response is the one that its
+   * client waits for. A dropped stream cannot be resumed, but continues on its connection.
    */
   #makeRoom(stream: ClientStream, more: number): void {
     const { holder } = stream.owner;
-    if (this.#shares.makeRoom(holder, more, (victim) => this.drop(victim))) return;
-    while (this.#shares.used + more > this.#shares.limit) {
-      const oldest = this.#shares.items(holder).find((other) => other !== stream) ?? stream;
+    while (!this.#sizes.allows(holder, more)) {
+      const oldest = this.#sizes.items(holder).find((other) => other !== stream) ?? stream;
       this.drop(oldest);
       if (oldest === stream) return;
     }

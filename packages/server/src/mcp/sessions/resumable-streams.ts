@@ -1,6 +1,6 @@
 import { encodeEvent, encodeMessage } from '@sluice/protocol/mcp/event-stream';
 import type { ResponseLike } from '../../http/exchange.ts';
-import type { QuotaOwner } from '../../http/shares.ts';
+import type { QuotaOwner } from '../../http/quota.ts';
 import type { OpenBody, ResponseStream } from '../response-stream.ts';
 
 /** Session of a stream. */

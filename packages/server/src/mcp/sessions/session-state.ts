@@ -1,6 +1,6 @@
 import { isJsonObject } from '@sluice/protocol/json/parse';
 import { z } from 'zod';
-import { NO_OWNER, type QuotaOwner, quotaOwnerSchema } from '../../http/shares.ts';
+import { NO_OWNER, type QuotaOwner, quotaOwnerSchema } from '../../http/quota.ts';
 
 /** A resource subscription and the forward that it was sent to. */
 export interface Subscription {

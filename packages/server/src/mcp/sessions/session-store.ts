@@ -1,5 +1,5 @@
 import { Emitter } from '@sluice/protocol/emitter';
-import type { QuotaOwner } from '../../http/shares.ts';
+import type { QuotaOwner } from '../../http/quota.ts';
 import { Collection } from '../../registry/store/collection.ts';
 import type { RecordLog } from '../../registry/store/record-log.ts';
 import type { RecordedPut } from '../../registry/store/store.ts';
@@ -10,17 +10,10 @@ import {
   forgottenSchema,
   type SessionState,
   type StoredSession,
-  type Subscription,
   stateOf,
   storedSession,
 } from './session-state.ts';
-import { type SessionStoreLimits, type SessionSubscription, SessionTable } from './session-table.ts';
-
-/** A session and its subscription that has ended. */
-export interface EvictedSubscription {
-  readonly session: { readonly id: string; readonly holder: QuotaOwner };
-  readonly subscription: Subscription;
-}
+import { type SessionStoreLimits, SessionTable } from './session-table.ts';
 
 /** A change of a session: its end, or another state. */
 export type SessionChange = 'end' | ((before: SessionState) => SessionState);
@@ -37,8 +30,6 @@ export interface SessionStoreOptions extends SessionStoreLimits {
  * `holder` is whom the session counts for.
  */
 export class SessionStore {
-  /** A subscription has ended to make room for those of others. */
-  readonly subscriptionEvicted = new Emitter<EvictedSubscription>();
   /** The session with this id has ended, here or at another replica. */
   readonly ended = new Emitter<string>();
   /** The stored sessions, as of the latest durable change. */
@@ -78,7 +69,6 @@ export class SessionStore {
       if (content?.kind === 'ended' && before?.kind !== 'ended') this.ended.emit(id);
     });
     this.sessions.sessionForgotten.subscribe((id) => this.#excess.add(id));
-    this.sessions.subscriptionEvicted.subscribe((evicted) => void this.#endEvicted(evicted));
   }
 
   /** Loads the sessions. Called once, before any change. Rejects with `StoreError`. */
@@ -127,19 +117,6 @@ export class SessionStore {
       await Promise.all([...puts, ...covered.map((id) => this.#forgotten.remove(id))]);
       await Promise.all(ids.map((id) => this.#stored.update(id, (rest) => rest ?? null)));
     } catch {}
-  }
-
-  /** Ends a subscription that makes room for others. A failure to store that costs only room after the next start. */
-  async #endEvicted({ id, uri }: SessionSubscription): Promise<void> {
-    const stored = this.sessions.get(id);
-    if (stored?.kind !== 'changed') return;
-    let ended: Subscription | undefined;
-    const without = (before: SessionState): SessionState => {
-      ended = before.subscriptions.find((subscription) => subscription.uri === uri);
-      return { ...before, subscriptions: before.subscriptions.filter((subscription) => subscription !== ended) };
-    };
-    await this.change(id, stored.expires, without).catch(() => undefined);
-    if (ended) this.subscriptionEvicted.emit({ session: { id, holder: stored.holder }, subscription: ended });
   }
 }
 

@@ -1,43 +1,35 @@
 import { Emitter } from '@sluice/protocol/emitter';
-import { type QuotaOwner, Shares } from '../../http/shares.ts';
+import { Quota, type QuotaOwner } from '../../http/quota.ts';
 import type { RecordTable } from '../../registry/store/collection.ts';
 import { EndedSessions, MAX_ENDED_SESSIONS } from './ended-sessions.ts';
 import { type SessionState, SessionStateError, type StoredSession, stateOf, toStored } from './session-state.ts';
-import { type CountedSubscription, NO_SUBSCRIPTIONS, SubscriptionShares } from './subscription-shares.ts';
+import { NO_SUBSCRIPTIONS, SubscriptionQuota } from './subscription-quota.ts';
 
 /** Limits of stored sessions. */
 export interface SessionStoreLimits {
   /** Subscriptions of all clients. */
-  readonly subscriptions?: SubscriptionShares | undefined;
+  readonly subscriptions?: SubscriptionQuota | undefined;
   /** Maximum number of ended sessions, and of those with a log level. */
   readonly maxEnded?: number | undefined;
 }
 
-/** The subscription of a session, by its id, to a resource. */
-export interface SessionSubscription {
-  readonly id: string;
-  readonly uri: string;
-}
-
-/** Stored sessions by id. Counts their subscriptions and ends, and removes those that make room for others. */
+/** Stored sessions by id. Counts their subscriptions and ends. */
 export class SessionTable implements RecordTable<StoredSession> {
-  /** A subscription has to end; it is not counted any more. */
-  readonly subscriptionEvicted = new Emitter<SessionSubscription>();
   /** The end or the log level of the session with this id is forgotten, since there are too many. */
   readonly sessionForgotten = new Emitter<string>();
   /** Ended sessions, also those whose ends are forgotten. */
   readonly ended: EndedSessions;
   readonly #sessions = new Map<string, StoredSession>();
-  readonly #shares: SubscriptionShares;
+  readonly #subscriptions: SubscriptionQuota;
   /** Sessions with a log level. */
-  readonly #levels: Shares<string>;
+  readonly #levels: Quota<string>;
   /** Counted subscriptions by session and uri. */
-  readonly #counted = new Map<string, Map<string, CountedSubscription>>();
+  readonly #counted = new Map<string, Map<string, object>>();
 
   constructor({ subscriptions, maxEnded = MAX_ENDED_SESSIONS }: SessionStoreLimits = {}) {
-    this.#shares = subscriptions ?? new SubscriptionShares();
+    this.#subscriptions = subscriptions ?? new SubscriptionQuota();
     this.ended = new EndedSessions(maxEnded);
-    this.#levels = new Shares(maxEnded);
+    this.#levels = new Quota(maxEnded);
   }
 
   get(id: string): StoredSession | undefined {
@@ -57,23 +49,29 @@ export class SessionTable implements RecordTable<StoredSession> {
   }
 
   /**
-   * Counts the subscriptions that a session will have, before they are stored. Throws {@link SessionStateError} if there is
-   * no room for them; {@link restore} must follow then, or if they cannot be stored.
+   * Counts the subscriptions that a session will have, before they are stored. Throws {@link SessionStateError} if they
+   * are too many; {@link restore} must follow then, or if they cannot be stored.
    */
   admit(id: string, stored: StoredSession | undefined): void {
     this.#count(id, stored, true);
   }
 
-  /** Counts exactly the subscriptions of this session, whether there is room or not. */
+  /** Counts exactly the subscriptions of this session, allowed or not. */
   restore(id: string, stored: StoredSession | undefined): void {
     this.#count(id, stored);
   }
 
   /** Replaces a session; undefined removes it. Forgets others if there are too many. */
   set(id: string, stored: StoredSession | undefined): void {
-    if (stored?.kind === 'ended') this.#forgetEnds(id, stored);
-    else if (stored?.state.logLevel !== undefined && !this.#levels.has(id)) this.#forgetLevels(stored.holder);
-    this.follow(id, stored);
+    const forgotten = stored?.kind === 'ended' ? this.ended.add(id, stored.holder, stored.expires) : [];
+    const hasLevel = stored?.kind === 'changed' && stored.state.logLevel !== undefined;
+    const isAllowed = !hasLevel || this.#levels.has(id) || this.#makeRoomForLevel(stored.holder);
+    this.follow(id, forgotten.includes(id) ? undefined : stored);
+    if (!isAllowed) this.#forgetLevel(id);
+    for (const each of forgotten) {
+      this.#sessions.delete(each);
+      this.sessionForgotten.emit(each);
+    }
   }
 
   /** As {@link set}, for what another replica has stored: it also decides what is forgotten for it. */
@@ -99,18 +97,9 @@ export class SessionTable implements RecordTable<StoredSession> {
     return [...this.#sessions];
   }
 
-  #forgetEnds(id: string, { holder, expires }: StoredSession): void {
-    for (const each of this.ended.add(id, holder, expires)) {
-      this.#sessions.delete(each);
-      this.sessionForgotten.emit(each);
-    }
-  }
-
   /** Clients without a level get messages of all levels, so that levels can be forgotten without being stored. */
-  #forgetLevels(holder: QuotaOwner): void {
-    if (this.#levels.makeRoom(holder, 1, (victim) => this.#forgetLevel(victim))) return;
-    const [oldest] = this.#levels.items(holder);
-    if (oldest !== undefined) this.#forgetLevel(oldest);
+  #makeRoomForLevel(holder: QuotaOwner): boolean {
+    return this.#levels.evict(holder, 1, (victim) => this.#forgetLevel(victim));
   }
 
   #forgetLevel(id: string): void {
@@ -125,11 +114,11 @@ export class SessionTable implements RecordTable<StoredSession> {
 
   #count(id: string, stored: StoredSession | undefined, isNew = false): void {
     const uris = new Set(stateOf(stored).subscriptions.map(({ uri }) => uri));
-    const counted = this.#counted.get(id) ?? new Map<string, CountedSubscription>();
+    const counted = this.#counted.get(id) ?? new Map<string, object>();
     for (const [uri, item] of counted) {
       if (uris.has(uri)) continue;
       counted.delete(uri);
-      this.#shares.delete(item);
+      this.#subscriptions.delete(item);
     }
     if (!stored || uris.size === 0) {
       this.#counted.delete(id);
@@ -138,13 +127,9 @@ export class SessionTable implements RecordTable<StoredSession> {
     this.#counted.set(id, counted);
     for (const uri of uris) {
       if (counted.has(uri)) continue;
-      const displace = (): void => {
-        counted.delete(uri);
-        this.subscriptionEvicted.emit({ id, uri });
-      };
-      const item = { displace };
-      if (!isNew) this.#shares.restore(item, stored.holder, [uri]);
-      else if (!this.#shares.add(item, stored.holder, [uri]))
+      const item = {};
+      if (!isNew) this.#subscriptions.restore(item, stored.holder, [uri]);
+      else if (!this.#subscriptions.add(item, stored.holder, [uri]))
         throw new SessionStateError('too_large', NO_SUBSCRIPTIONS);
       counted.set(uri, item);
     }

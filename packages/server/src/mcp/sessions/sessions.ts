@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isJsonObject, type JsonObject, parseJson } from '@sluice/protocol/json/parse';
 import type { TokenSealer } from '@sluice/protocol/seal';
-import { type QuotaOwner, quotaOwner } from '../../http/shares.ts';
+import { type QuotaOwner, quotaOwner } from '../../http/quota.ts';
 import type { StoredPrincipal } from '../../identity/principal.ts';
 import type { Namespace } from '../../registry/entries.ts';
 import { errorCode, type Files, replaceFile } from '../../registry/store/files.ts';

@@ -3,7 +3,7 @@ import { startPostgres, type TestPostgres } from '../../../testing/postgres.ts';
 import { Database } from '../../registry/store/postgres/database.ts';
 import { SharedLog } from '../../registry/store/postgres/shared-log.ts';
 import { SessionStore } from './session-store.ts';
-import { SubscriptionShares } from './subscription-shares.ts';
+import { SubscriptionQuota } from './subscription-quota.ts';
 
 let postgres: TestPostgres;
 beforeAll(async () => {
@@ -19,7 +19,7 @@ interface Replica extends AsyncDisposable {
   readonly store: SessionStore;
   readonly log: SharedLog;
   readonly database: Database;
-  readonly subscriptions: SubscriptionShares;
+  readonly subscriptions: SubscriptionQuota;
   /** Ids of sessions that others have ended. */
   readonly ended: string[];
 }
@@ -29,7 +29,7 @@ async function startReplica(url: string): Promise<Replica> {
   const database = new Database({ url, log: messages });
   const log = new SharedLog({ database, log: messages, version: '1' });
   await log.open();
-  const subscriptions = new SubscriptionShares();
+  const subscriptions = new SubscriptionQuota();
   const store = new SessionStore({ maxEnded: 3, subscriptions });
   await store.open(log);
   const ended: string[] = [];
@@ -62,7 +62,7 @@ test('the ends and log levels that are too many are forgotten in the database to
   for (let n = 1; n <= 5; n++) {
     await c.store.change(`l${n}`, LATER, (state) => ({ ...state, logLevel: 'error' }), eve);
   }
-  await expect.poll(async () => (await storedIds(a, 'sessions')).filter((id) => id.startsWith('l'))).toHaveLength(3);
+  await expect.poll(async () => (await storedIds(a, 'sessions')).filter((id) => id.startsWith('l'))).toHaveLength(2);
 });
 
 test('a replica that loads all sessions again ends those that have ended, and counts subscriptions once', async () => {

@@ -13,7 +13,7 @@ import {
 import type { Permit, PermitOutline } from '../../../access/access.ts';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { RpcError } from '../../../http/outcome.ts';
-import { type QuotaOwner, quotaOwner } from '../../../http/shares.ts';
+import { type QuotaOwner, quotaOwner } from '../../../http/quota.ts';
 import type { ClientFacts } from '../../client-facts.ts';
 import type { ClientRequests, ServerRequestSource, SuspendedRequest } from '../../client-requests.ts';
 import {
@@ -141,7 +141,7 @@ export interface SuspensionStore {
 export class SuspendableCall extends ForwardingSink implements ClientRequests {
   readonly id: string;
   /** Whom the call counts for while it is suspended. */
-  readonly holder: QuotaOwner;
+  readonly owner: QuotaOwner;
   readonly outline: PermitOutline;
   /** Number of suspensions so far. */
   round = 0;
@@ -163,7 +163,7 @@ export class SuspendableCall extends ForwardingSink implements ClientRequests {
   constructor(store: SuspensionStore, permit: Permit, sink: ResponseSink) {
     super(sink);
     const { namespace = '', principal, address, capabilities } = sink.client;
-    this.holder = quotaOwner(namespace, principal, address);
+    this.owner = quotaOwner(namespace, principal, address);
     this.#store = store;
     this.outline = permit.outline();
     this.#message = permit.message;

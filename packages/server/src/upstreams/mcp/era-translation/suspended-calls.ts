@@ -3,7 +3,7 @@ import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import type { TokenSealer } from '@sluice/protocol/seal';
 import { rpcError } from '../../../http/outcome.ts';
-import { Shares } from '../../../http/shares.ts';
+import { Quota } from '../../../http/quota.ts';
 import type { ClientFacts } from '../../client-facts.ts';
 import type { RequestOutcome } from '../../deferred-outcome.ts';
 import type { ResponseSink } from '../../response-sink.ts';
@@ -29,11 +29,8 @@ export interface SuspendedCallsOptions {
 
 /** Maximum size of all suspended calls, in characters: requests, and the messages of their upstreams. */
 const MAX_CHARACTERS = 64 * 1024 * 1024;
-/** Size that one call may have in any case: an ordinary response is not lost because others used up the limit. */
+/** Size that one call may have in any case: an ordinary response is not lost because the limit is used up. */
 const MIN_CHARACTERS = 64 * 1024;
-
-/** Number of displaced calls whose ids are stored. */
-const MAX_DISPLACED = 1_000;
 
 /** The `call` of a state without a suspended call: its client is to visit a URL and then to call again. */
 const RESTART = 'visit';
@@ -68,17 +65,15 @@ export class SuspendedCalls implements SuspensionStore {
   /** Of the calls that are suspended or about to be. */
   readonly #reservations = new Map<string, Reservation>();
   /** Their number, and their sizes in characters. */
-  readonly #count: Shares<SuspendableCall>;
-  readonly #characters = new Shares<SuspendableCall>(MAX_CHARACTERS);
-  /** Ids of the latest calls that made room for others, so that their clients learn why. */
-  readonly #displaced = new Set<string>();
+  readonly #count: Quota<SuspendableCall>;
+  readonly #characters = new Quota<SuspendableCall>(MAX_CHARACTERS);
   #lastId = 0;
   #closed = false;
 
   constructor(options: SuspendedCallsOptions) {
     this.#options = options;
     this.#states = new RequestStates(options.sealer);
-    this.#count = new Shares(options.limit);
+    this.#count = new Quota(options.limit);
   }
 
   nextId(): string {
@@ -87,14 +82,14 @@ export class SuspendedCalls implements SuspensionStore {
 
   reserve(call: SuspendableCall, more: number): boolean {
     const reservation = this.#reservations.get(call.id);
-    if (!reservation && (this.#closed || !this.#makeRoom(this.#count, call, 1))) return false;
+    if (!reservation && (this.#closed || !this.#count.allows(call.owner, 1))) return false;
     const characters = call.characters + more;
     const added = characters - (reservation?.characters ?? 0);
-    if (added > 0 && characters > MIN_CHARACTERS && !this.#makeRoom(this.#characters, call, added)) return false;
+    if (added > 0 && characters > MIN_CHARACTERS && !this.#characters.allows(call.owner, added)) return false;
     if (reservation) reservation.characters = characters;
     else this.#reservations.set(call.id, { call, characters, timer: undefined });
-    this.#count.set(call, call.holder, 1);
-    this.#characters.set(call, call.holder, characters);
+    this.#count.set(call, call.owner, 1);
+    this.#characters.set(call, call.owner, characters);
     return true;
   }
 
@@ -165,19 +160,6 @@ export class SuspendedCalls implements SuspensionStore {
     for (const { call, timer } of [...this.#reservations.values()]) if (timer) call.expire();
   }
 
-  /** A call makes room only while it is suspended: one that is being resumed has a client that waits. */
-  #makeRoom(shares: Shares<SuspendableCall>, { holder }: SuspendableCall, more: number): boolean {
-    const isSuspended = ({ id }: SuspendableCall) => this.#reservations.get(id)?.timer !== undefined;
-    return shares.makeRoom(holder, more, (victim) => this.#displace(victim), isSuspended);
-  }
-
-  #displace(call: SuspendableCall): void {
-    const [oldest] = this.#displaced;
-    if (oldest !== undefined && this.#displaced.size >= MAX_DISPLACED) this.#displaced.delete(oldest);
-    this.#displaced.add(call.id);
-    call.expire();
-  }
-
   #resume(state: RequestState, retry: RequestMessage, sink: ResponseSink): void {
     const reservation = this.#reservations.get(state.call);
     if (reservation?.timer && reservation.call.round === state.round) {
@@ -195,7 +177,6 @@ export class SuspendedCalls implements SuspensionStore {
 
   #rejectionReason({ call, round }: RequestState): string {
     if (!call.startsWith(`${this.#options.replica}.`)) return 'the service was restarted';
-    if (this.#displaced.has(call)) return 'calls of others needed its place';
     const reservation = this.#reservations.get(call);
     return reservation && (reservation.call.round > round || !reservation.timer)
       ? 'it was resumed already'

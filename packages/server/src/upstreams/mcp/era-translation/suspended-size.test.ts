@@ -52,26 +52,26 @@ it('messages to suspended calls have a limit, which flushed messages do not coun
 
 it('input requests count towards the limit until they are answered', { tags: ['slow'] }, async () => {
   const on = await fresh();
-  // Of these, 64 Mi characters have room for 16.
+  // Of these, one client may have 10: two thirds of 64 Mi characters.
   const params = `{"messages":[],"maxTokens":1,"systemPrompt":"${'x'.repeat(3.9 * MI)}"}`;
   const { client, upstream, call, first } = await startCall(live, { on });
   const requestSampling = (id: number) => call.request(String(id), 'sampling/createMessage', params);
   const received = () => upstream.answers().map((text) => [JSON.parse(text).id, JSON.parse(text).error?.code]);
   requestSampling(1);
   const pending = await inputRequired(first);
-  for (let id = 2; id <= 17; id++) requestSampling(id);
-  await expect.poll(received, LARGE).toEqual([[17, -32601]]);
+  for (let id = 2; id <= 11; id++) requestSampling(id);
+  await expect.poll(received, LARGE).toEqual([[11, -32601]]);
   const second = client.retry(pending.state, inputResponses(pending, '{}'));
   await expect.poll(received, LARGE).toHaveLength(2);
   const again = await inputRequired(second);
   const third = client.retry(again.state, inputResponses(again, '{}'));
-  await expect.poll(received, LARGE).toHaveLength(17);
+  await expect.poll(received, LARGE).toHaveLength(11);
   // All have responses, and their space is free.
-  requestSampling(18);
+  requestSampling(12);
   const more = await inputRequired(third);
   const last = client.retry(more.state, inputResponses(more, '{}'));
-  await expect.poll(received, LARGE).toHaveLength(18);
-  expect(received().filter(([, code]) => code !== undefined)).toEqual([[17, -32601]]);
+  await expect.poll(received, LARGE).toHaveLength(12);
+  expect(received().filter(([, code]) => code !== undefined)).toEqual([[11, -32601]]);
   call.end('done');
   expect(await resultText(last)).toBe('done');
 });

@@ -126,13 +126,6 @@ export class SessionBindings {
     return ACCEPTED;
   }
 
-  /** Ends a subscription that made room for others, unless its upstream has lost the session. */
-  async endSubscription(upstream: Upstream, session: Pick<DownstreamSession, 'id'>, uri: string): Promise<void> {
-    if (upstream.eras.isModernOnly) return this.#subscriptions.find(upstream, session)?.reconcile();
-    const bound = await upstream.sessions.get(session.id);
-    await bound?.client?.request('resources/unsubscribe', { uri });
-  }
-
   async #request(
     method: 'resources/subscribe' | 'resources/unsubscribe',
     uri: string,

@@ -5,7 +5,7 @@ import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { declaresTasks, isTerminal, type TaskStatus, taskJson } from '@sluice/protocol/mcp/tasks';
 import type { Target } from '../../../access/target.ts';
 import { errorJson, rpcError } from '../../../http/outcome.ts';
-import { Shares } from '../../../http/shares.ts';
+import { Quota } from '../../../http/quota.ts';
 import { TASK_LABEL } from '../../../registry/entries.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import { type ClientFacts, NO_CLIENT } from '../../client-facts.ts';
@@ -68,11 +68,11 @@ export interface PromotedCallsOptions {
 export class PromotedCalls {
   readonly options: PromotedCallsOptions;
   readonly #calls = new Map<string, PromotedCall>();
-  readonly #bytes: Shares<string>;
+  readonly #bytes: Quota<string>;
 
   constructor(options: PromotedCallsOptions) {
     this.options = options;
-    this.#bytes = new Shares(options.maxBytes);
+    this.#bytes = new Quota(options.maxBytes);
     const { tasks } = options;
     tasks.removed.subscribe(({ id }) => {
       const call = this.#calls.get(id);
@@ -132,11 +132,7 @@ export class PromotedCalls {
 
   /** Reserves memory for what a task keeps, in place of what it has; false if there is none. */
   reserve({ id, record: { holder } }: Task, bytes: number): boolean {
-    if (!this.#calls.has(id)) return false;
-    this.#bytes.delete(id);
-    const hasRoom = this.#bytes.makeRoom(holder, bytes, (other) => this.#calls.get(other)?.displace());
-    if (hasRoom) this.#bytes.set(id, holder, bytes);
-    return hasRoom;
+    return this.#calls.has(id) && this.#bytes.reserve(id, holder, bytes);
   }
 
   /** The outcome for a task whose call is not known here. */
@@ -346,17 +342,6 @@ class PromotedCall extends ForwardingSink {
     if (!this.#task || isTerminal(this.#status)) return;
     this.#finish('cancelled');
     this.#disconnect?.();
-  }
-
-  /** Drops what it keeps: others need the place. */
-  displace(): void {
-    const problem = 'it made room for the tasks of others';
-    if (this.#status === 'input_required') return this.#abandon(problem);
-    this.#clear();
-    // It continues, but cannot get input.
-    if (this.#status === 'working' || this.#status === 'cancelled') return;
-    this.#end = Buffer.from(noResult(problem));
-    this.#status = 'failed';
   }
 
   /** Ends the task; `end` is the last member of its state. */

@@ -1,7 +1,7 @@
 import type { Era } from '@sluice/protocol/mcp/constants';
 import { isTerminal, TASK_STATUSES, type TaskState, type TaskStatus } from '@sluice/protocol/mcp/tasks';
 import { z } from 'zod';
-import { quotaOwnerSchema } from '../../../http/shares.ts';
+import { quotaOwnerSchema } from '../../../http/quota.ts';
 import { type StoredPrincipal, storedPrincipal } from '../../../identity/principal.ts';
 import { storedCall } from '../../../telemetry/call-observer.ts';
 

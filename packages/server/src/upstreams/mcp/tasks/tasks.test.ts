@@ -75,13 +75,25 @@ describe('limits of tasks', () => {
     expect(orphaned).toEqual([]);
   });
 
-  it('all users share the total: the oldest of the largest makes room, and is canceled upstream', async () => {
-    const { create, orphaned, tasks } = open({ total: 4, perUser: 100 });
-    for (let at = 0; at < 4; at++) await create('ann');
+  it('one user keeps no other from having some, and loses none to it', async () => {
+    const { create, orphaned, tasks } = open({ total: 5, perUser: 100 });
+    for (let at = 0; at < 3; at++) expect(await create('ann')).toBeDefined();
     expect(await create('ann')).toBeUndefined();
+    expect(await create('ann', 'other')).toBeUndefined();
     expect(await create('ben')).toBeDefined();
-    expect(orphaned).toEqual(['upstream-1']);
+    expect(orphaned).toEqual([]);
     expect(tasks.all().length).toBe(4);
+  });
+
+  it('beyond the quota of a user, the oldest of its own that has ended is removed', async () => {
+    const { tasks, create, orphaned } = open({ total: 5, perUser: 100 });
+    const [first, second] = [await create('ann'), await create('ann'), await create('ann')];
+    if (!first || !second) throw new Error('no tasks');
+    second.observe({ ...STATE, status: 'completed', taskId: 'x', ttlMs: 60_000 });
+    expect(await create('ann')).toBeDefined();
+    expect([tasks.get(first.id), tasks.get(second.id)]).toEqual([first, undefined]);
+    expect(await create('ann')).toBeUndefined();
+    expect(orphaned).toEqual([]);
   });
 
   it('an upstream cannot make a record large', async () => {

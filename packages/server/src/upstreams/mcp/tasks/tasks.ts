@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { TaskEnd } from '@sluice/contract';
 import { Emitter } from '@sluice/protocol/emitter';
 import type { Target } from '../../../access/target.ts';
-import { type QuotaOwner, quotaOwner, Shares } from '../../../http/shares.ts';
+import { Quota, type QuotaOwner, quotaOwner } from '../../../http/quota.ts';
 import { toStored } from '../../../identity/principal.ts';
 import type { ClientFacts } from '../../client-facts.ts';
 import type { UpstreamSession } from '../upstream-sessions.ts';
@@ -73,7 +73,7 @@ export interface TasksOptions {
 
 /**
  * The tasks of upstreams that clients know, under ids of ours: an upstream sees one client for all users, and could list or guess
- * the ids of others. Their number is limited: users share the total, and each has a limit of its own.
+ * the ids of others. Their number is limited: all users have a total in common, and each a limit of its own.
  */
 export class Tasks implements TaskTable {
   readonly store: TaskStore;
@@ -84,7 +84,7 @@ export class Tasks implements TaskTable {
   readonly #groups = new Map<string, Set<Task>>();
   /** The latest one by {@link placesOf}: an upstream may use an id for any number of tasks. */
   readonly #latest = new Map<string, Task>();
-  readonly #shares: Shares<string>;
+  readonly #quota: Quota<string>;
   readonly #timer = setInterval(() => this.removeExpired(), SWEEP_MS).unref();
   /** Tasks that are to be removed, and why. */
   readonly #outdated = new Map<Task, TaskEnd | undefined>();
@@ -103,7 +103,7 @@ export class Tasks implements TaskTable {
     this.store = store;
     this.now = now;
     this.#limits = limits;
-    this.#shares = new Shares(limits.total);
+    this.#quota = new Quota(limits.total);
     store.changed?.subscribe(({ id, content }) => this.#follow(id, content));
   }
 
@@ -117,7 +117,7 @@ export class Tasks implements TaskTable {
 
   /**
    * Stores a new task; resolves once it is durable. The session of a core task stays open until that has ended. Undefined if its
-   * holder may have no more tasks; rejects with `StoreError`.
+   * owner may have no more tasks; rejects with `StoreError`.
    */
   async create(task: NewTask, state: NewState, session?: UpstreamSession): Promise<Task | undefined> {
     const now = this.now();
@@ -259,7 +259,7 @@ export class Tasks implements TaskTable {
     const task = new Task(this, record, isForeign);
     this.#tasks.set(task.id, task);
     this.#index(task);
-    this.#shares.set(task.id, record.holder, 1);
+    this.#quota.set(task.id, record.holder, 1);
     return task;
   }
 
@@ -269,7 +269,7 @@ export class Tasks implements TaskTable {
     task.unpin();
     this.#tasks.delete(task.id);
     this.#unindex(task, task.record);
-    this.#shares.delete(task.id);
+    this.#quota.delete(task.id);
     this.removed.emit(task.record);
     return true;
   }
@@ -284,18 +284,13 @@ export class Tasks implements TaskTable {
     return !isInternal(record) && isOwnedBy(record, owner) && record.expires > this.now();
   }
 
-  /** Displaces tasks of others, as they share the total, and of a user with too many the oldest one that has ended. */
-  #makeRoom(holder: QuotaOwner): boolean {
-    const own = this.#find('user', holder.name);
-    if (own.length >= this.#limits.perUser) {
-      const ended = own.find(({ record }) => !isActive(record));
-      if (!ended) return false;
-      this.remove(ended);
-    }
-    return this.#shares.makeRoom(holder, 1, (id) => {
-      const task = this.get(id);
-      if (task) this.discard(task);
-    });
+  /** Whether an owner may have another task; one with too many loses the oldest that has ended for it. */
+  #makeRoom(owner: QuotaOwner): boolean {
+    const own = this.#find('user', owner.name);
+    if (own.length < this.#limits.perUser && this.#quota.allows(owner, 1)) return true;
+    const ended = own.find(({ record }) => !isActive(record));
+    if (ended) this.remove(ended);
+    return ended !== undefined;
   }
 
   #follow(id: string, record: TaskRecord | undefined): void {
