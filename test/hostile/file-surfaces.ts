@@ -33,7 +33,7 @@ export function fileSurfaces(): Surface[] {
       }
     },
   });
-  const put = (json: string) => `[[{"op":"put","section":"tools","json":${JSON.stringify(json)}}]]`;
+  const put = (json: string) => `[["put","tools","a",${JSON.stringify(json)}]]`;
   return [
     file('a pipeline file', 'pipeline.yaml', (text) => `listeners: []\nx: ${text}\n`, '--pipeline-config'),
     file('a bootstrap file', 'service.yaml', (text) => `forwards: ${text}\n`, '--service-config'),

@@ -13,7 +13,7 @@ import { enableEntries } from '../registry/operations-enabled.ts';
 import { createNamespace } from '../registry/operations-topology.ts';
 import { Registry } from '../registry/registry.ts';
 import { runSteps } from '../registry/steps.ts';
-import { memoryStore } from '../registry/store/store.ts';
+import { memoryLog } from '../registry/store/record-log.ts';
 import { Access, type Permit, type PermitOutline, requireOutline, requirePermit } from './access.ts';
 import type { Target } from './target.ts';
 
@@ -107,7 +107,7 @@ interface RequestOf {
 
 /** A registry with these entries, and access to it. */
 async function setUp() {
-  const registry = new Registry(memoryStore());
+  const registry = new Registry(memoryLog());
   await registry.load();
   const change = (operation: (draft: Draft) => unknown) => commit(registry, operation);
   await change(addAll);

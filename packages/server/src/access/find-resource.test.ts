@@ -6,12 +6,12 @@ import { applyCatalogs } from '../registry/fixtures/operations.ts';
 import { addForward, catalog, items } from '../registry/fixtures/upstreams.ts';
 import { LayeredMap } from '../registry/layered-map.ts';
 import { Registry } from '../registry/registry.ts';
-import { memoryStore } from '../registry/store/store.ts';
+import { memoryLog } from '../registry/store/record-log.ts';
 import { findResource, ResourceFinder } from './find-resource.ts';
 
 /** A registry whose forwards list these entries. */
 async function offering() {
-  const registry = new Registry(memoryStore());
+  const registry = new Registry(memoryLog());
   await registry.load();
   return async (forward: string, uris: readonly string[], templates: readonly string[]): Promise<EntryIndex> => {
     await commit(registry, (draft) => {

@@ -4,12 +4,12 @@ import { applyCatalogs } from '../registry/fixtures/operations.ts';
 import { addForward, catalog, items } from '../registry/fixtures/upstreams.ts';
 import { markUpstreamEntries } from '../registry/operations-enabled.ts';
 import { Registry } from '../registry/registry.ts';
-import { memoryStore } from '../registry/store/store.ts';
+import { memoryLog } from '../registry/store/record-log.ts';
 import { AccessRules } from './rules.ts';
 
 /** A registry with these resources of the forward `one`, all but the first disabled. */
 async function withDisabled(uris: readonly string[]): Promise<Registry> {
-  const registry = new Registry(memoryStore());
+  const registry = new Registry(memoryLog());
   await registry.load();
   await commit(registry, (draft) => {
     const forward = addForward(draft, 'one');

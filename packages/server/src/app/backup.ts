@@ -18,9 +18,9 @@ import { diskFiles, errorCode, errorReason, type Files, systemClock } from '../r
 import { CorruptFileError } from '../registry/store/journaled-file.ts';
 import { hostProcesses, takeLock } from '../registry/store/lock.ts';
 import { RECORDS_FILE, ReadRecords } from '../registry/store/record-file.ts';
-import { memoryLog } from '../registry/store/record-log.ts';
-import { readSnapshot as readRegistry } from '../registry/store/registry-reader.ts';
-import { type RecordedPut, StoreError, type StoreLog } from '../registry/store/store.ts';
+import { memoryLog, type RecordLog } from '../registry/store/record-log.ts';
+import { REGISTRY_FORMAT } from '../registry/store/registry-file.ts';
+import { StoreError, type StoreLog } from '../registry/store/store.ts';
 import { VERSION } from '../telemetry/version.ts';
 import { defaultDataFolder } from './config/environment.ts';
 
@@ -140,7 +140,7 @@ export async function closestExisting(folder: string): Promise<string> {
 /** Reads a file like the start of the service: its content may be from someone else than Sluice. */
 async function requireReadable(name: BackupFileName, bytes: Buffer): Promise<void> {
   try {
-    if (name === 'registry.json') runSteps(readRegistry(ByteRange.of(bytes)));
+    if (name === 'registry.json') runSteps(REGISTRY_FORMAT.createReader().readSnapshot(ByteRange.of(bytes)));
     else if (name === RECORDS_FILE) await requireRecords(bytes);
     else if (!/^[0-9a-f]{64}\n?$/i.test(bytes.toString('latin1'))) {
       throw new CorruptFileError(name, 'does not contain a key of 32 bytes in hex');
@@ -155,12 +155,11 @@ async function requireReadable(name: BackupFileName, bytes: Buffer): Promise<voi
 async function requireRecords(bytes: Buffer): Promise<void> {
   const records = new ReadRecords();
   runSteps(records.readSnapshot(ByteRange.of(bytes)));
-  await readRecords(records.puts());
+  await readRecords(memoryLog(records.puts()));
 }
 
 /** The sessions and evaluators in the records of a folder. Throws {@link CorruptFileError}. */
-export async function readRecords(records: readonly RecordedPut[]) {
-  const log = memoryLog(records);
+export async function readRecords(log: RecordLog) {
   const sessions = new SessionStore();
   try {
     await sessions.open(log);

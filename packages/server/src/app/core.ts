@@ -14,7 +14,7 @@ import { VERSION } from '../telemetry/version.ts';
 import { InFlightCalls } from '../upstreams/in-flight-calls.ts';
 import type { Config } from './config/config.ts';
 import type { Replica } from './replica.ts';
-import { openRecords, openRegistry, openSealer } from './storage.ts';
+import { openLogs, openRegistry, openSealer } from './storage.ts';
 
 /** Identity of the service, sent to clients and upstreams. */
 export const SERVER_INFO: Implementation = { name: 'sluice', title: 'Sluice', version: VERSION };
@@ -47,18 +47,15 @@ export async function openCore(options: CoreOptions) {
   const interactions = new InteractionStore(config.interactionCapacity);
   const replica = closing(await openReplica(options, interactions));
   const shared = replica?.shared;
-  const storage = { ...options, shared };
-  const registry = closing(await openRegistry(storage));
-  const records = await openRecords(storage);
   // That of the replicas is closed with them.
-  if (!records.isShared) closing(records);
+  const storage = { ...options, shared, ...(await openLogs({ ...options, shared }, closing)) };
+  const registry = closing(await openRegistry(storage));
   const { upstreamIdleTimeoutMs: idleMs, upstreamMaxTimeoutMs: totalMs, proxies } = config;
   const sockets = socketLimits(openFilesLimit());
   return {
     ...storage,
     closing,
     registry,
-    records,
     sockets,
     interactions,
     replica,

@@ -23,7 +23,6 @@ import { Database } from '../registry/store/postgres/database.ts';
 import { SharedLog } from '../registry/store/postgres/shared-log.ts';
 import { SharedRecords } from '../registry/store/postgres/shared-records.ts';
 import { memoryLog } from '../registry/store/record-log.ts';
-import { memoryStore } from '../registry/store/store.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { unlimitedOperations } from '../upstreams/fixtures/operations.ts';
 import { ForwardValidator } from '../upstreams/forward-validator.ts';
@@ -254,7 +253,7 @@ const EVENTS: Readonly<Record<string, Open>> = {
 };
 
 async function openRegistry(): Promise<Registry> {
-  const registry = new Registry(memoryStore());
+  const registry = new Registry(memoryLog());
   await registry.load();
   return registry;
 }

@@ -5,23 +5,22 @@ import { SessionStore } from '../mcp/sessions/session-store.ts';
 import { LogRevisionStore, revisionRecords } from '../policy/revision-store.ts';
 import { NO_REVISIONS, type Revisions } from '../policy/revisions.ts';
 import { recordsOf } from '../registry/draft.ts';
-import { Registry, snapshotEntries } from '../registry/registry.ts';
+import { Registry } from '../registry/registry.ts';
 import { FileLog } from '../registry/store/file-log.ts';
-import { readRegistryFile, registryFile } from '../registry/store/file-store.ts';
 import { diskFiles, errorCode, type Files, replaceFile, systemClock } from '../registry/store/files.ts';
 import { CorruptFileError } from '../registry/store/journaled-file.ts';
 import { checkUnheld, hostProcesses, type Lock, takeLock } from '../registry/store/lock.ts';
 import { Database, type DatabaseSettings } from '../registry/store/postgres/database.ts';
-import { PostgresStore } from '../registry/store/postgres/postgres-store.ts';
 import { inspect } from '../registry/store/postgres/schema.ts';
-import { type Follower, SharedLog } from '../registry/store/postgres/shared-log.ts';
-import { RECORDS_FILE, snapshotLines } from '../registry/store/record-file.ts';
-import { SNAPSHOT_NAME as REGISTRY_FILE, snapshotSlices as registrySlices } from '../registry/store/registry-file.ts';
+import { SharedLog } from '../registry/store/postgres/shared-log.ts';
+import { RECORDS_FILE, RECORDS_FORMAT } from '../registry/store/record-file.ts';
+import { REGISTRY_FORMAT } from '../registry/store/registry-file.ts';
+import { SNAPSHOT_NAME as REGISTRY_FILE } from '../registry/store/registry-reader.ts';
 import {
-  memoryStore,
   type RecordedPut,
   SECTIONS,
   type Section,
+  type StoredRecords,
   StoreError,
   type StoreLog,
 } from '../registry/store/store.ts';
@@ -47,14 +46,9 @@ export interface MigrationOptions {
 /** The state of a service. */
 interface Content {
   readonly registry: Registry;
-  /** See {@link FileMembers.extras}. */
-  readonly extras: readonly string[];
   readonly revisions: Revisions;
   readonly sessions: SessionStore;
 }
-
-/** Members of `registry.json` that this version does not know: records that only a migration reads. */
-const EXTRAS = 'registry_members';
 
 /**
  * Writes the state in the folder of a stopped service into an empty database, in one commit. Throws {@link StoreError}, or the
@@ -101,7 +95,7 @@ function countsOf({ registry: { current }, revisions, sessions }: Content): Migr
     resources: count('resource'),
     prompts: count('prompt'),
     services: current.services.all.length,
-    unusable: current.unusable.values().reduce((sum, { size }) => sum + size, 0),
+    unusable: SECTIONS.reduce((sum, section) => sum + (current.unusable.get(section)?.size ?? 0), 0),
     evaluator_revisions: revisions.list.length,
     sessions: sessions.sessions.entries().length,
   };
@@ -126,16 +120,10 @@ async function lockData({ folder, dryRun, log }: MigrationOptions): Promise<Lock
 async function readFolder(folder: string, log: StoreLog): Promise<Content> {
   const nothing = async () => undefined;
   const files: Files = { ...diskFiles(), remove: nothing, sync: nothing, syncFolder: nothing };
-  let extras: readonly string[] = [];
-  const registry = new Registry({
-    ...memoryStore(),
-    async load(restore) {
-      extras = (await readRegistryFile(registryFile(folder, files, log), restore)).extras;
-    },
-  });
   try {
+    const registry = new Registry(await FileLog.read({ folder, files, log, format: REGISTRY_FORMAT }));
     for (const problem of await registry.load()) log.warn(problem);
-    return { registry, extras, ...(await readRecords(await FileLog.read({ folder, files, log }))) };
+    return { registry, ...(await readRecords(await FileLog.read({ folder, files, log }))) };
   } catch (error) {
     if (!(error instanceof CorruptFileError)) throw error;
     throw error.asStoreError(folder, 'restore a backup');
@@ -143,11 +131,11 @@ async function readFolder(folder: string, log: StoreLog): Promise<Content> {
 }
 
 async function writeFolder(folder: string, content: Content, log: StoreLog): Promise<void> {
-  const { registry, extras, revisions, sessions } = content;
+  const { registry, revisions, sessions } = content;
   await fillFolder(folder, log, async (files) => {
-    const records = snapshotLines([...sessions.records(), revisionRecords(revisions)], 1);
+    const records = RECORDS_FORMAT.write([...sessions.records(), revisionRecords(revisions)], 1);
     await replaceFile(files, join(folder, RECORDS_FILE), records);
-    await replaceFile(files, join(folder, REGISTRY_FILE), registrySlices(snapshotEntries(registry.current), extras, 1));
+    await replaceFile(files, join(folder, REGISTRY_FILE), REGISTRY_FORMAT.write([registry.records()], 1));
   });
 }
 
@@ -163,53 +151,35 @@ async function readDatabase(database: Database, log: StoreLog): Promise<Content>
   const shared = new SharedLog({ database, log, version: VERSION });
   const live = (await shared.members.list()).filter(({ isLive }) => isLive).length;
   if (live > 0) log.warn('replicas are using the database: the folder will not contain their later changes', { live });
-  const registry = new Registry(new PostgresStore(shared));
+  const registry = new Registry(shared);
   for (const problem of await registry.load()) log.warn(problem);
   const revisions = await new LogRevisionStore(shared).load();
   const sessions = new SessionStore();
   await sessions.open(shared);
-  const extras = recordsIn([EXTRAS]);
-  await shared.add(extras);
-  const members = extras.texts.map((text) => text.slice(1, -1));
-  return { registry, extras: members, revisions, sessions };
+  return { registry, revisions, sessions };
 }
 
 /** Writes everything in one commit, unless another process writes first. */
 async function writeDatabase(database: Database, content: Content, log: StoreLog): Promise<void> {
-  const { registry, extras, revisions, sessions } = content;
+  const { registry, revisions, sessions } = content;
   const changes: RecordedPut[] = [
     ...recordsOf(registry.current),
-    ...extras.map((text, at): RecordedPut => {
-      return { op: 'put', section: EXTRAS, id: String(at), json: `{${text}}` };
-    }),
     ...(revisions === NO_REVISIONS ? [] : revisionRecords(revisions)),
     ...sessions.records().flatMap((records) => [...records]),
   ];
   const shared = new SharedLog({ database, log, version: VERSION });
   try {
     await shared.open();
-    const others = recordsIn(SECTIONS);
-    await shared.add(others);
+    let isEmpty = true;
+    const notice = async (others: Iterable<unknown>) => {
+      for (const _other of others) isEmpty = false;
+    };
+    const reload = (records: StoredRecords) => notice([...records.values()].flatMap((each) => [...each]));
+    await shared.add({ sections: SECTIONS, apply: notice, reload });
     const commit = { changes, publish: () => undefined };
-    await shared.commit(commit, {
-      isOutdated: () => others.texts.length > 0,
-      remake: () => (others.texts.length > 0 ? Promise.reject(notEmpty()) : Promise.resolve(commit)),
-    });
+    const remake = () => (isEmpty ? Promise.resolve(commit) : Promise.reject(notEmpty()));
+    await shared.commit(commit, { isOutdated: () => !isEmpty, remake });
   } finally {
     await shared.close();
   }
-}
-
-/** The texts of the records in some sections, also of those that others add meanwhile. */
-function recordsIn(sections: readonly string[]): Follower & { readonly texts: readonly string[] } {
-  const texts: string[] = [];
-  const add = (records: readonly { readonly json: string | null }[]) => {
-    for (const { json } of records) if (json !== null) texts.push(json);
-  };
-  return {
-    sections,
-    texts,
-    apply: async (changes) => add(changes),
-    reload: async (records) => add([...records.values()].flat()),
-  };
 }

@@ -6,15 +6,17 @@ import { LogRevisionStore, type RevisionStore } from '../policy/revision-store.t
 import { applyStateInSteps } from '../registry/desired-state.ts';
 import type { Draft } from '../registry/draft.ts';
 import type { Forward } from '../registry/entries.ts';
-import { type ChangeOrigin, Registry, snapshotEntries } from '../registry/registry.ts';
+import { type ChangeOrigin, Registry } from '../registry/registry.ts';
 import { StateProblemsError } from '../registry/state-difference.ts';
+import { DataFolder } from '../registry/store/data-folder.ts';
 import { type DiscoveryMarks, openDiscoveryMarks } from '../registry/store/discovery-marks.ts';
 import { FileLog } from '../registry/store/file-log.ts';
-import { FileStore, type FileStoreOptions } from '../registry/store/file-store.ts';
-import { type Files, isDiskFull } from '../registry/store/files.ts';
+import { type Files, isDiskFull, systemClock } from '../registry/store/files.ts';
+import { hostProcesses } from '../registry/store/lock.ts';
 import type { SharedLog } from '../registry/store/postgres/shared-log.ts';
 import { memoryLog, type RecordLog } from '../registry/store/record-log.ts';
-import { memoryStore, ReadOnlyStoreError, type Store } from '../registry/store/store.ts';
+import { REGISTRY_FORMAT } from '../registry/store/registry-file.ts';
+import { ReadOnlyStoreError } from '../registry/store/store.ts';
 import type { Logger, TargetLogger } from '../telemetry/log.ts';
 import type { ForwardValidator } from '../upstreams/forward-validator.ts';
 import { LogTaskStore } from '../upstreams/mcp/tasks/task-store.ts';
@@ -30,39 +32,38 @@ export interface Storage {
   readonly shared: SharedLog | undefined;
 }
 
-/** The stored registry; the lock of a folder decides whether this process may use it at all. */
-export async function openRegistry(storage: Storage): Promise<Registry> {
-  const log = storage.logger.target('service::registry');
-  const store = await registryStore(storage, log, () => snapshotEntries(registry.current));
-  const registry: Registry = new Registry(store, (address) => storage.config.kinds.problem(address));
-  for (const problem of await registry.load()) log.warn(problem);
-  return registry;
-}
-
-async function registryStore(
-  { config: { persist }, files, shared }: Storage,
-  log: TargetLogger,
-  snapshot: FileStoreOptions['snapshot'],
-): Promise<Store> {
-  if (shared) return new (await import('../registry/store/postgres/postgres-store.ts')).PostgresStore(shared);
-  if (persist.backend !== 'file') return memoryStore();
-  return new FileStore({ log, files, snapshot, folder: persist.path, recover: persist.recover });
-}
-
-/** Storage with the log of what is not in the registry. */
-export interface WithRecords extends Storage {
+/** Where this process stores its state, with the logs of its records. */
+export interface WithLogs extends Storage {
+  /** The log of the registry. */
+  readonly registryLog: RecordLog;
+  /** The log of all other records: the same one, except in a folder, where `registry.json` has a format of its own. */
   readonly records: RecordLog;
 }
 
-/** The log of what is not in the registry. Call after {@link openRegistry}, which locks the folder. */
-export async function openRecords({ config: { persist }, logger, files, shared }: Storage): Promise<RecordLog> {
-  if (shared) return shared;
-  if (persist.backend !== 'file') return memoryLog();
-  const log = logger.target('service::registry');
-  return await FileLog.open({ folder: persist.path, recover: persist.recover, files, log });
+/** Opens the logs; the lock of a folder decides whether this process may use it at all. `closing` closes what was opened. */
+export async function openLogs(
+  { config: { persist }, logger, files, shared }: Storage,
+  closing: <Part extends { close(): Promise<void> }>(part: Part) => Part,
+): Promise<Pick<WithLogs, 'registryLog' | 'records'>> {
+  if (shared) return { registryLog: shared, records: shared };
+  if (persist.backend !== 'file') return { registryLog: memoryLog(), records: memoryLog() };
+  const parts = { folder: persist.path, files, clock: systemClock(), log: logger.target('service::registry') };
+  const lock = closing(await DataFolder.open({ ...parts, processes: hostProcesses() }));
+  const options = { ...parts, lock, recover: persist.recover };
+  return {
+    registryLog: closing(await FileLog.open({ ...options, format: REGISTRY_FORMAT })),
+    records: closing(await FileLog.open(options)),
+  };
 }
 
-/** The marks of discoveries in progress; undefined without a folder. Call after {@link openRegistry}, which locks the folder. */
+/** Loads the stored registry. */
+export async function openRegistry({ config, logger, registryLog }: WithLogs): Promise<Registry> {
+  const registry = new Registry(registryLog, (address) => config.kinds.problem(address));
+  for (const problem of await registry.load()) logger.target('service::registry').warn(problem);
+  return registry;
+}
+
+/** The marks of discoveries in progress; undefined without a folder. Call after {@link openLogs}, which locks the folder. */
 export async function openMarks({ config: { persist }, files }: Storage): Promise<DiscoveryMarks | undefined> {
   return persist.backend === 'file' ? await openDiscoveryMarks(files, persist.path) : undefined;
 }
@@ -127,7 +128,7 @@ async function applyBootstrap(
 
 /** The evaluators, none of which is active before they are started. */
 export async function createEvaluators(
-  storage: WithRecords,
+  storage: WithLogs,
   parts: Pick<EvaluatorsOptions, 'compiler' | 'schemas' | 'namespaceExists'>,
 ): Promise<Evaluators> {
   const { bootstrap, actionsPath, evaluatorsStrict } = storage.config;
@@ -142,7 +143,7 @@ export async function createEvaluators(
   });
 }
 
-async function revisionStore({ shared, records }: WithRecords): Promise<RevisionStore> {
+async function revisionStore({ shared, records }: WithLogs): Promise<RevisionStore> {
   if (!shared) return new LogRevisionStore(records);
   const { componentsIn } = await import('../registry/store/postgres/components.ts');
   return new LogRevisionStore(records, componentsIn(shared.database));
@@ -167,7 +168,7 @@ export async function openSealer({ config, logger, files }: Storage): Promise<To
 }
 
 /** The tasks that clients know by ids of ours. */
-export async function openTasks({ config, records }: WithRecords): Promise<Tasks> {
+export async function openTasks({ config, records }: WithLogs): Promise<Tasks> {
   const tasks = new Tasks({ store: new LogTaskStore(records), limits: config.taskLimits });
   await tasks.load();
   return tasks;

@@ -26,7 +26,7 @@ import { ResultSchemas } from '../policy/llm/result-schema.ts';
 import type { RevisionStore } from '../policy/revision-store.ts';
 import type { ComponentCompiler } from '../policy/sandbox/action.ts';
 import { Registry } from '../registry/registry.ts';
-import { memoryStore, type Store } from '../registry/store/store.ts';
+import { memoryLog, type RecordLog } from '../registry/store/record-log.ts';
 import { createLogger, type Logger } from '../telemetry/log.ts';
 import { MetricSource } from '../telemetry/metrics/metric-source.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
@@ -109,7 +109,7 @@ export interface ApiSettings {
   readonly corsOrigin?: string;
   readonly allowedHosts?: readonly string[];
   readonly ready?: () => boolean;
-  readonly store?: Store;
+  readonly store?: RecordLog;
   /** Interval of keep-alive comments on open streams. */
   readonly keepAliveMs?: number;
   /** Timeout of a request body. */
@@ -165,7 +165,7 @@ export async function startApi(context: Pick<TestContext, 'onTestFinished'>, set
 
 /** Starts the API for tests that share it, since they do not change it. The caller closes it. */
 export async function startSharedApi(settings: ApiSettings = {}): Promise<SharedApi> {
-  const { corsOrigin, allowedHosts, ready = () => true, store = memoryStore() } = settings;
+  const { corsOrigin, allowedHosts, ready = () => true, store = memoryLog() } = settings;
   const lines: string[] = [];
   const logger = createLogger(DEFAULT_LOG_FILTER, (line) => lines.push(line));
   const registry = new Registry(store);

@@ -2,7 +2,8 @@ import { Readable } from 'node:stream';
 import { operations } from '@sluice/contract';
 import { revisionRecords } from '../policy/revision-store.ts';
 import { type BackupSource, createBackup } from '../registry/store/backup-archive.ts';
-import { RECORDS_FILE, snapshotLines } from '../registry/store/record-file.ts';
+import { RECORDS_FILE, RECORDS_FORMAT } from '../registry/store/record-file.ts';
+import { REGISTRY_FORMAT } from '../registry/store/registry-file.ts';
 import { VERSION } from '../telemetry/version.ts';
 import type { ManagementContext } from './context.ts';
 import type { Router } from './router.ts';
@@ -23,10 +24,11 @@ export function backupRoutes(router: Router, context: ManagementContext): void {
 
 /** All files as of one moment: nothing is awaited between them, and each is built over immutable state. */
 function backupSources({ registry, evaluators, sessionStore }: ManagementContext): BackupSource[] {
-  const registrySlices = registry.snapshotFile();
+  const entries = registry.records();
+  const { nextGeneration } = registry.log;
   const records = [...sessionStore.records(), revisionRecords(evaluators.storedRevisions)];
   return [
-    { name: 'registry.json', slices: registrySlices },
-    { name: RECORDS_FILE, slices: () => snapshotLines(records, 1) },
+    { name: 'registry.json', slices: () => REGISTRY_FORMAT.write([entries], nextGeneration) },
+    { name: RECORDS_FILE, slices: () => RECORDS_FORMAT.write(records, 1) },
   ];
 }

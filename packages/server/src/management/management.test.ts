@@ -4,7 +4,7 @@ import { errorResponse } from '@sluice/contract';
 import { expect, test } from 'vitest';
 import { commit } from '../registry/fixtures/commit.ts';
 import { createEntry } from '../registry/operations.ts';
-import { memoryStore, type Store } from '../registry/store/store.ts';
+import { memoryLog, type RecordLog } from '../registry/store/record-log.ts';
 import { startApi } from './api.fixture.ts';
 
 const TOOL = { name: 't', description: '', uri: 'http://u/mcp', toolType: 'custom', input_schema: {} };
@@ -216,14 +216,13 @@ test('a chunked body, or one longer than its Content-Length, is rejected beyond 
 });
 
 test('a commit that fails is 500 without internals, changes nothing and is logged', async (context) => {
-  const kept = memoryStore();
+  const kept = memoryLog();
   let broken = false;
-  const store: Store = {
-    load: (restore) => kept.load(restore),
-    close: () => kept.close(),
-    commit: async (changes, publish) => {
+  const store: RecordLog = {
+    ...kept,
+    commit: async (commit) => {
       if (broken) throw new Error('ENOSPC: no space left on /secret/place');
-      await kept.commit(changes, publish);
+      await kept.commit(commit);
     },
   };
   const api = await startApi(context, { store });

@@ -13,7 +13,7 @@ import { createUser } from '../identity/principal.ts';
 import { commit } from '../registry/fixtures/commit.ts';
 import { createNamespace } from '../registry/operations-topology.ts';
 import { Registry } from '../registry/registry.ts';
-import { memoryStore } from '../registry/store/store.ts';
+import { memoryLog } from '../registry/store/record-log.ts';
 import { FirstDiscoveries } from '../upstreams/first-discoveries.ts';
 import { InFlightCalls } from '../upstreams/in-flight-calls.ts';
 import { DiscoveryWaits } from './discovery-waits.ts';
@@ -254,7 +254,7 @@ describe('nobody waits', () => {
 
 describe('requests that wait', () => {
   async function start(maxWaiting: number, waitMs = 60_000) {
-    const registry = new Registry(memoryStore());
+    const registry = new Registry(memoryLog());
     await registry.load();
     for (const name of ['one', 'two']) await commit(registry, (draft) => createNamespace(draft, name, {}));
     const calls = new InFlightCalls({ idleMs: 60_000, totalMs: 60_000 });

@@ -9,7 +9,7 @@ import { addForward, catalog, items } from '../registry/fixtures/upstreams.ts';
 import { createEntry, updateEntry } from '../registry/operations.ts';
 import { createNamespace, labelNamespace } from '../registry/operations-topology.ts';
 import { Registry } from '../registry/registry.ts';
-import { memoryStore } from '../registry/store/store.ts';
+import { memoryLog } from '../registry/store/record-log.ts';
 import { ListChangeNotifier } from './list-changes.ts';
 
 const OPS = parseNamespace('ops') ?? DEFAULT_NAMESPACE;
@@ -20,7 +20,7 @@ let registry: Registry;
 let notifier: ListChangeNotifier;
 beforeEach(async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
-  registry = new Registry(memoryStore());
+  registry = new Registry(memoryLog());
   notifier = new ListChangeNotifier(registry);
   await registry.load();
   await commit(registry, (draft) => {

@@ -6,7 +6,7 @@ import type { ResponseLike } from '../http/exchange.ts';
 import { ANONYMOUS } from '../identity/principal.ts';
 import { DEFAULT_NAMESPACE } from '../registry/entries.ts';
 import { Registry } from '../registry/registry.ts';
-import { memoryStore } from '../registry/store/store.ts';
+import { memoryLog } from '../registry/store/record-log.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { NO_CLIENT } from '../upstreams/client-facts.ts';
 import { ClientSink } from './client-sink.ts';
@@ -60,7 +60,7 @@ describe('a slow reader of a listen stream', () => {
   let stream: ListenStream;
   beforeEach(() => {
     vi.useFakeTimers();
-    const registry = new Registry(memoryStore());
+    const registry = new Registry(memoryLog());
     const log = createLogger(DEFAULT_LOG_FILTER, () => undefined).target('service::forward');
     const watcherOptions = {
       registry,

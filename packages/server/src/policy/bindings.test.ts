@@ -3,11 +3,11 @@ import { commit } from '../registry/fixtures/commit.ts';
 import { removeNamespace } from '../registry/fixtures/operations.ts';
 import { createNamespace, labelNamespace } from '../registry/operations-topology.ts';
 import { Registry } from '../registry/registry.ts';
-import { memoryStore } from '../registry/store/store.ts';
+import { memoryLog } from '../registry/store/record-log.ts';
 import { NamespaceBindings } from './bindings.ts';
 
 async function loaded(): Promise<{ registry: Registry; bindings: NamespaceBindings }> {
-  const registry = new Registry(memoryStore());
+  const registry = new Registry(memoryLog());
   await registry.load();
   return { registry, bindings: new NamespaceBindings(registry) };
 }

@@ -15,7 +15,7 @@ import { PausableStore } from '../registry/fixtures/pausable-store.ts';
 import { createEntry } from '../registry/operations.ts';
 import { createNamespace } from '../registry/operations-topology.ts';
 import { Registry } from '../registry/registry.ts';
-import { memoryStore, type Store } from '../registry/store/store.ts';
+import { memoryLog, type RecordLog } from '../registry/store/record-log.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
@@ -72,13 +72,13 @@ afterEach(async () => {
 
 interface SetupOptions {
   readonly schema?: CompiledSchema;
-  readonly store?: Store;
+  readonly store?: RecordLog;
   readonly request?: string;
   readonly onError?: 'continue' | 'block';
 }
 
 /** An engine whose action is run by the test, and a request of a modern client. */
-async function setUp({ schema, store = memoryStore(), request = REQUEST, onError = 'block' }: SetupOptions = {}) {
+async function setUp({ schema, store = memoryLog(), request = REQUEST, onError = 'block' }: SetupOptions = {}) {
   const registry = new Registry(store);
   await registry.load();
   await commit(registry, (draft) => createEntry(draft, 'tool', TOOL));

@@ -5,7 +5,7 @@ import { exchangeParts } from '../http/exchange.fixture.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import { McpExchange } from '../mcp/exchange.ts';
 import { Registry } from '../registry/registry.ts';
-import { memoryStore } from '../registry/store/store.ts';
+import { memoryLog } from '../registry/store/record-log.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import { Evaluation } from './evaluation.ts';
@@ -29,7 +29,7 @@ afterEach(async () => {
 /** Returns the log line of an evaluation with these LLM results, of which `{}` is valid. */
 async function lineOf(responses: readonly string[], failure?: Error): Promise<Record<string, unknown>> {
   const lines: string[] = [];
-  const registry = new Registry(memoryStore());
+  const registry = new Registry(memoryLog());
   await registry.load();
   const interactions = new InteractionStore(1);
   const evaluator = {

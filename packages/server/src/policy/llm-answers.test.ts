@@ -12,7 +12,7 @@ import { exchangeParts } from '../http/exchange.fixture.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import { McpExchange } from '../mcp/exchange.ts';
 import { Registry } from '../registry/registry.ts';
-import { memoryStore } from '../registry/store/store.ts';
+import { memoryLog } from '../registry/store/record-log.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { ServiceMetrics } from '../telemetry/metrics/service-metrics.ts';
 import { Evaluation } from './evaluation.ts';
@@ -37,7 +37,7 @@ let lines: string[];
 let results: string[];
 let registry: Registry;
 beforeAll(async () => {
-  registry = new Registry(memoryStore());
+  registry = new Registry(memoryLog());
   await registry.load();
 });
 beforeEach(async () => {

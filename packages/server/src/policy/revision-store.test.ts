@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { folderWith } from '../mcp/sessions/fixtures/folder-with.ts';
 import { FileLog } from '../registry/store/file-log.ts';
+import { systemClock } from '../registry/store/files.ts';
+import { recordsOfLog } from '../registry/store/fixtures/changes.ts';
 import { RecordedLog } from '../registry/store/fixtures/recorded-log.ts';
 import { CRASHES, type Fault, VolatileFiles } from '../registry/store/fixtures/volatile-files.ts';
 import { StoreError } from '../registry/store/store.ts';
@@ -21,7 +23,7 @@ const NOW = 1_767_323_045_678;
 
 /** A store in a folder, as a new process opens it. */
 async function openLog(files: VolatileFiles, log = new RecordedLog(), recover = false): Promise<FileLog> {
-  return await FileLog.open({ folder: '/registry', files, recover, log, now: () => NOW });
+  return await FileLog.open({ folder: '/registry', files, recover, log, clock: { ...systemClock(), now: () => NOW } });
 }
 
 async function store(files: VolatileFiles, log?: RecordedLog, recover?: boolean): Promise<RevisionStore> {
@@ -184,8 +186,8 @@ describe.each<[string, Readonly<Record<string, string>>]>([
       if (left === files) await records.close();
       expect(left.dump()[`${NAME}.corrupt-${NOW}`]).toBe(before);
       expect(await loaded(left)).toEqual(NO_REVISIONS);
-      const others = await FileLog.read({ folder: '/registry', files: left, log });
-      expect(others.filter(({ section }) => section === 'other')).toHaveLength(1);
+      const others = await recordsOfLog(await FileLog.read({ folder: '/registry', files: left, log }), 'other');
+      expect(others).toHaveLength(1);
     }
   });
 });
@@ -199,7 +201,7 @@ it('an unreadable file aborts startup even then', async () => {
   const files = await folderOf(spoilt({}));
   files.readInParts = () => Promise.reject(new Error('EIO: a bad sector'));
   const { message } = await failureOf(loaded(files, new RecordedLog(), true));
-  expect(message).toBe('records in /registry cannot be read: EIO: a bad sector');
+  expect(message).toBe('SERVICE_PERSIST_PATH /registry cannot be read: EIO: a bad sector');
   expect(Object.keys(files.dump())).toEqual([NAME]);
 });
 

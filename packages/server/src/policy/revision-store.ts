@@ -3,7 +3,7 @@ import { Emitter } from '@sluice/protocol/emitter';
 import { parseLossless } from '@sluice/protocol/json/parse';
 import { z } from 'zod';
 import { type LogConsumer, type RecordLog, replacement, type StoredChange } from '../registry/store/record-log.ts';
-import type { RecordedChange, RecordedPut, SharedRecord } from '../registry/store/store.ts';
+import type { RecordedChange, RecordedPut, StoredRecords } from '../registry/store/store.ts';
 import type { SharedComponents } from './action-loader.ts';
 import { NO_REVISIONS, type Revision, type Revisions, serializeRevision } from './revisions.ts';
 
@@ -127,7 +127,7 @@ export class LogRevisionStore implements RevisionStore, LogConsumer {
     this.#settled = Promise.all(pending);
   }
 
-  async reload(stored: ReadonlyMap<string, readonly SharedRecord[]>): Promise<void> {
+  async reload(stored: StoredRecords): Promise<void> {
     this.#records = emptyRecords();
     await this.apply(this.sections.flatMap((section) => replacement(section, [], stored)));
   }

@@ -7,8 +7,8 @@ import type { RecordedPut, Section } from './store/store.ts';
 /** How records of one kind are stored. */
 export interface RecordForm<Stored> {
   readonly section: (stored: Stored) => Section;
-  /** Serializes the record. */
-  readonly text: (stored: Stored) => string;
+  /** Serializes the record; `lines`: as in `registry.json`. */
+  readonly text: (stored: Stored, lines: boolean) => string;
   /** Identifies the record within its section. */
   readonly id: (stored: Stored) => string;
   /** Whether another record is served under its key; read once the draft has been finished. Missing where none can be. */
@@ -22,10 +22,13 @@ export class PutChange<Stored> implements RecordedPut<Section> {
   readonly op = 'put';
   readonly #stored: Stored;
   readonly #form: RecordForm<Stored>;
+  readonly #lines: boolean;
 
-  constructor(stored: Stored, form: RecordForm<Stored>) {
+  /** `lines`: as in `registry.json`. */
+  constructor(stored: Stored, form: RecordForm<Stored>, lines = false) {
     this.#stored = stored;
     this.#form = form;
+    this.#lines = lines;
   }
 
   get section(): Section {
@@ -33,7 +36,7 @@ export class PutChange<Stored> implements RecordedPut<Section> {
   }
 
   get json(): string {
-    return this.#form.text(this.#stored);
+    return this.#form.text(this.#stored, this.#lines);
   }
 
   get id(): string {

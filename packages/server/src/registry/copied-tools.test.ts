@@ -9,17 +9,15 @@ import { startTestService } from '../../testing/service.ts';
 import { DEFAULT_NAMESPACE, parseNamespace } from './entries.ts';
 import { commit } from './fixtures/commit.ts';
 import { copyTools } from './operations-topology.ts';
-import { Registry, snapshotEntries } from './registry.ts';
-import { FileStore } from './store/file-store.ts';
+import { Registry } from './registry.ts';
+import { openRegistryLog } from './store/fixtures/registry-log.ts';
 
 const { upstreamWith, onEnd } = relayTests();
 
 /** Copies tools between two runs of the service, as an action would while it runs. */
 async function copyInFolder(folder: string, names: readonly string[], target: string): Promise<void> {
-  const log = { info: () => undefined, warn: () => undefined, error: () => undefined };
-  const registry: Registry = new Registry(
-    new FileStore({ folder, recover: false, snapshot: () => snapshotEntries(registry.current), log }),
-  );
+  const log = await openRegistryLog({ folder });
+  const registry = new Registry(log);
   await registry.load();
   const targetNamespace = parseNamespace(target) ?? DEFAULT_NAMESPACE;
   const tools = registry.current.entries('tool').filter(({ key }) => names.includes(key));
@@ -30,6 +28,7 @@ async function copyInFolder(folder: string, names: readonly string[], target: st
     ),
   );
   await registry.close();
+  await log.close();
 }
 
 const listed = async (of: RawClient): Promise<string[]> =>

@@ -8,7 +8,7 @@ import { addForward, catalog } from './fixtures/upstreams.ts';
 import { createEntry, removeEntry, updateEntry } from './operations.ts';
 import { copyTools } from './operations-topology.ts';
 import { Registry } from './registry.ts';
-import { memoryStore } from './store/store.ts';
+import { memoryLog } from './store/record-log.ts';
 
 const NAMES = ['a', 'b', 'c', 'd'];
 const NAMESPACES = ['default', 'one', 'two'].map((name) => parseNamespace(name) ?? DEFAULT_NAMESPACE);
@@ -156,7 +156,7 @@ const placeOf = ({ namespace, key }: Entry): string => `${namespace}/${key}`;
 test('copies follow only their forward, whatever changes around them', async () => {
   const total = { copied: 0, exists: 0, gone: 0, renewed: 0, removed: 0 };
   for (let seed = 1; seed <= 60; seed++) {
-    const registry = new Registry(memoryStore());
+    const registry = new Registry(memoryLog());
     await registry.load();
     const copying = new Copying(seed);
     for (let step = 0; step < 80; step++) {

@@ -20,16 +20,17 @@ import type { DraftMap } from './layered-map.ts';
 import { DraftOperation, type OperationEffect, revokesAccess } from './revoked-access.ts';
 import { byRegistration, emptyNamespace, type NamespaceState, Services, Snapshot } from './snapshot.ts';
 import { forEachInSteps, isSteps, type Steps } from './steps.ts';
+import type { StoredChange } from './store/record-log.ts';
 import {
-  type Change,
-  putsOf,
   type RecordedChange,
   type RecordedPut,
-  SECTIONS,
   type Section,
-  type SharedRecord,
+  STORED_SECTIONS,
+  type StoredRecords,
+  type StoredSection,
+  UNKNOWN_MEMBERS,
 } from './store/store.ts';
-import { storedEntry, storedForward, storedNamespace, storedService } from './stored.ts';
+import { snapshotEntry, storedEntry, storedForward, storedNamespace, storedService } from './stored.ts';
 
 /** A list that a commit may have changed. */
 export interface ChangedLists {
@@ -54,16 +55,17 @@ const SERVICE_FORM: RecordForm<ServiceEntry> = {
 };
 
 function entryForm(isShadowed: (entry: Entry) => boolean): RecordForm<Entry> {
-  return { section: ({ kind }) => SECTION[kind], text: storedEntry, id: entryId, isShadowed };
+  const text = (entry: Entry, lines: boolean) => (lines ? snapshotEntry(entry, isShadowed(entry)) : storedEntry(entry));
+  return { section: ({ kind }) => SECTION[kind], text, id: entryId, isShadowed };
 }
 
 /** A copy-on-write copy of a snapshot, to which operations are applied. */
 export class Draft {
   #namespaces: Map<Namespace, NamespaceState>;
   #forwards: Map<string, Forward>;
-  readonly #unusable: Map<Section, ReadonlyMap<string, string>>;
+  readonly #unusable: Map<StoredSection, ReadonlyMap<string, string>>;
   /** Those of `#unusable` that belong to this draft. */
-  readonly #ownUnusable = new Map<Section, Map<string, string>>();
+  readonly #ownUnusable = new Map<StoredSection, Map<string, string>>();
   readonly #indexes = new Map<Namespace, Partial<Record<Kind, DraftIndex>>>();
   readonly #services: Services;
   #draftServices: DraftMap<readonly ServiceEntry[]> | undefined;
@@ -228,15 +230,15 @@ export class Draft {
     for (const entry of removed) this.#recordRemoval('services', serviceKey(entry));
   }
 
-  /** Retains a stored record that this version cannot use. `id`: undefined for one of a file. */
-  putUnusable(section: Section, json: string, id?: string): void {
+  /** Retains a stored record that this version cannot use. `id`: empty for one of a file. */
+  putUnusable(section: StoredSection, json: string, id: string): void {
     const own = this.#unusableIn(section);
     // No record has an id that begins with a line feed.
-    own.set(id ?? `\n${own.size}`, json);
+    own.set(id || `\n${own.size}`, json);
   }
 
   /** Removes such a record: it was replaced by one that can be used, or removed by a replica that can use it. */
-  removeUnusable(section: Section, id: string): void {
+  removeUnusable(section: StoredSection, id: string): void {
     if (this.#unusable.get(section)?.has(id)) this.#unusableIn(section).delete(id);
   }
 
@@ -311,7 +313,7 @@ export class Draft {
     return { snapshot: new Snapshot(this.#namespaces, this.#forwards, this.#next, this.#unusable, services), changed };
   }
 
-  #unusableIn(section: Section): Map<string, string> {
+  #unusableIn(section: StoredSection): Map<string, string> {
     // Once: there may be a million in a damaged file.
     const own = this.#ownUnusable.getOrInsertComputed(section, () => new Map(this.#unusable.get(section)));
     this.#unusable.set(section, own);
@@ -375,19 +377,25 @@ export class Draft {
   }
 }
 
-/** All records of a state, section by section, for a store that has none. */
-export function recordsOf(snapshot: Snapshot): RecordedPut<Section>[] {
-  const { namespaces, forwards, services, unusable } = snapshot;
+/** The records of a snapshot, section by section. `lines`: as in `registry.json`. */
+export function* recordsOf(snapshot: Snapshot, lines = false): Generator<RecordedPut<StoredSection>> {
+  function* puts<Stored>(records: Iterable<Stored>, form: RecordForm<Stored>) {
+    for (const record of records) yield new PutChange(record, form, lines);
+  }
   const form = entryForm((entry) => !snapshot.isServed(entry));
-  return [
-    ...namespaces.values().map((namespace) => new PutChange(namespace, NAMESPACE_FORM)),
-    ...forwards.values().map((forward) => new PutChange(forward, FORWARD_FORM)),
-    ...KINDS.flatMap((kind) => snapshot.entries(kind, { shadowed: true }).map((entry) => new PutChange(entry, form))),
-    ...services.all.map((service) => new PutChange(service, SERVICE_FORM)),
-    ...SECTIONS.flatMap((section) =>
-      Array.from(unusable.get(section) ?? [], ([id, json]) => ({ op: 'put', section, id, json }) as const),
-    ),
-  ];
+  const entries = (kind: Kind) => puts(snapshot.entries(kind, { shadowed: true }), form);
+  const sources: Record<Section, () => Iterable<RecordedPut<Section>>> = {
+    namespaces: () => puts(snapshot.namespaces.values(), NAMESPACE_FORM),
+    forwards: () => puts(snapshot.forwards.values(), FORWARD_FORM),
+    tools: () => entries('tool'),
+    resources: () => entries('resource'),
+    prompts: () => entries('prompt'),
+    services: () => puts(snapshot.services.all, SERVICE_FORM),
+  };
+  for (const section of STORED_SECTIONS) {
+    if (section !== UNKNOWN_MEMBERS) yield* sources[section]();
+    for (const [id, json] of snapshot.unusable.get(section) ?? []) yield { op: 'put', section, id, json };
+  }
 }
 
 /** The parts of the id of an entry or service; none for that of another release. */
@@ -397,18 +405,27 @@ function partsOf(id: string): unknown[] {
 }
 
 /** The changes that make a state the one of these records. What is equal stays as it is, such as the identity of namespaces. */
-export function* changesTo(records: ReadonlyMap<string, readonly SharedRecord[]>, snapshot: Snapshot): Steps<Change[]> {
+export function* changesTo(records: StoredRecords, snapshot: Snapshot): Steps<StoredChange[]> {
   const missing = new Map(
-    SECTIONS.map((section) => [section, new Map(records.get(section)?.map((record) => [record.id, record]))]),
+    STORED_SECTIONS.map((section) => {
+      const stored = Array.from(records.get(section) ?? [], (record) => [record.id, record] as const);
+      return [section, new Map(stored)];
+    }),
   );
-  const changes: Change[] = [];
+  const changes: StoredChange[] = [];
   for (const { section, id, json, isShadowed = false } of recordsOf(snapshot)) {
     const record = missing.get(section)?.get(id);
     if (record?.json === json && (record.isShadowed ?? false) === isShadowed) missing.get(section)?.delete(id);
     // An entry is added again, since another one of its key may be served.
-    else if (!record || KINDS.some((kind) => SECTION[kind] === section)) changes.push({ op: 'remove', section, id });
+    else if (!record || KINDS.some((kind) => SECTION[kind] === section)) changes.push({ section, id, json: null });
     yield;
   }
-  for (const [section, added] of missing) for (const put of putsOf(section, added.values())) changes.push(put);
+  for (const [section, added] of missing) {
+    // The first entry of a key is served.
+    const servedFirst = [...added.values()].sort(
+      (a, b) => Number(a.isShadowed ?? false) - Number(b.isShadowed ?? false),
+    );
+    for (const { id, json } of servedFirst) changes.push({ section, id, json });
+  }
   return changes;
 }

@@ -6,7 +6,7 @@ import { commit } from './fixtures/commit.ts';
 import { removeForward } from './fixtures/operations.ts';
 import { addForward } from './operations-topology.ts';
 import { Registry } from './registry.ts';
-import { memoryStore } from './store/store.ts';
+import { memoryLog } from './store/record-log.ts';
 
 const INPUT = {
   name: 'up',
@@ -17,7 +17,7 @@ const INPUT = {
 };
 
 test('a name is registered once', async () => {
-  const registry = new Registry(memoryStore());
+  const registry = new Registry(memoryLog());
   await commit(registry, (draft) => addForward(draft, INPUT));
   await expect(commit(registry, (draft) => addForward(draft, INPUT))).rejects.toMatchObject({
     code: 'CONFLICT',
@@ -37,7 +37,7 @@ function boot(registry: Registry, forward: StateForward): Promise<unknown> {
 }
 
 test('the bootstrap file leaves an equal forward unchanged and changes a different one in place', async () => {
-  const registry = new Registry(memoryStore());
+  const registry = new Registry(memoryLog());
   await boot(registry, INPUT);
   const stored = registry.current.forwards.get('up');
   await boot(registry, { ...INPUT, labels: { b: '2', a: '1' } });
@@ -48,7 +48,7 @@ test('the bootstrap file leaves an equal forward unchanged and changes a differe
 });
 
 test('the bootstrap file changes only the headers that it names', async () => {
-  const registry = new Registry(memoryStore());
+  const registry = new Registry(memoryLog());
   const change = async (changes: Partial<StateForward>) => {
     await boot(registry, { ...INPUT, ...changes });
     return registry.current.forwards.get('up')?.headers;

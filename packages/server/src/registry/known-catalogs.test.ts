@@ -7,7 +7,7 @@ import { applyCatalogs } from './fixtures/operations.ts';
 import { addForward } from './operations-topology.ts';
 import { Registry } from './registry.ts';
 import { runSteps } from './steps.ts';
-import { memoryStore } from './store/store.ts';
+import { memoryLog } from './store/record-log.ts';
 
 const item = (key: string, era: string) => ({ key, json: `{"key":"${key}","era":"${era}"}` });
 
@@ -26,7 +26,7 @@ function catalog(era: 'legacy' | 'modern', more: string): DiscoveredCatalog {
 }
 
 test("an era's catalogs are rebuilt from the entries, in list order and with their exact text", async () => {
-  const registry = new Registry(memoryStore());
+  const registry = new Registry(memoryLog());
   const found = [catalog('legacy', 'old'), catalog('modern', 'new')] as const;
   const input = { name: 'up', address: 'http://up.test/', namespace: DEFAULT_NAMESPACE, labels: {}, prefix: 'x.' };
   await commit(registry, (draft) => applyCatalogs(draft, addForward(draft, input), found));

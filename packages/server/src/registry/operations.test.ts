@@ -3,13 +3,12 @@ import type { DiscoveredCatalog } from './catalogs.ts';
 import { DEFAULT_NAMESPACE, type Forward } from './entries.ts';
 import { commit } from './fixtures/commit.ts';
 import { applyCatalogs, removeNamespace } from './fixtures/operations.ts';
+import { PausableStore } from './fixtures/pausable-store.ts';
+import { entryTexts } from './fixtures/state.ts';
 import { createEntry, removeEntry, updateEntry } from './operations.ts';
 import { createNamespace, labelNamespace } from './operations-topology.ts';
-import { Registry, snapshotEntries } from './registry.ts';
+import { Registry } from './registry.ts';
 import { entryJson } from './serialize.ts';
-import { runSteps } from './steps.ts';
-import { commitRecord } from './store/registry-file.ts';
-import { type Change, noEntries, type Store } from './store/store.ts';
 
 const TOOL = { name: 't', description: '', uri: 'u', toolType: 'custom', input_schema: {} };
 const UP: Forward = {
@@ -33,20 +32,6 @@ const FOUND: DiscoveredCatalog = {
   prompts: [],
 };
 
-/** A store that keeps commits in memory, so that another registry can be loaded from them. */
-function rememberingStore(journal: Change[][]): Store {
-  return {
-    async load(restore) {
-      runSteps(restore({ entries: noEntries(), journal }));
-    },
-    async commit({ changes, publish }) {
-      journal.push([...changes]);
-      publish();
-    },
-    async close() {},
-  };
-}
-
 /** Everything that the API could show, in order. */
 function shown(registry: Registry): unknown {
   const { current } = registry;
@@ -60,8 +45,8 @@ function shown(registry: Registry): unknown {
 }
 
 test('the results of operations survive a restart, from the journal and from the snapshot', async () => {
-  const journal: Change[][] = [];
-  const registry = new Registry(rememberingStore(journal));
+  const store = new PausableStore();
+  const registry = new Registry(store);
   await registry.load();
   await commit(registry, (draft) => draft.putForward({ ...UP, registrationId: draft.nextRegistrationId() }));
   await commit(registry, (draft) => applyCatalogs(draft, UP, [FOUND]));
@@ -84,28 +69,18 @@ test('the results of operations survive a restart, from the journal and from the
   await commit(registry, (draft) => labelNamespace(draft, 'left', { a: '1' }));
   await commit(registry, (draft) => removeNamespace(draft, 'empty', false));
 
-  const replayed = new Registry(rememberingStore(JSON.parse([...commitRecord(journal)].join(''))));
+  const replayed = new Registry(new PausableStore({ journal: store.journal }));
   expect(await replayed.load()).toEqual([]);
   expect(shown(replayed)).toEqual(shown(registry));
 
-  const snapshot = snapshotEntries(registry.current);
-  const entries = noEntries();
-  for (const section of ['namespaces', 'forwards', 'tools', 'resources', 'prompts'] as const) {
-    entries[section] = [...snapshot[section]];
-  }
-  const restored = new Registry({
-    ...rememberingStore([]),
-    async load(restore) {
-      runSteps(restore({ entries, journal: [] }));
-    },
-  });
+  const restored = new Registry(new PausableStore({ entries: entryTexts(registry.current) }));
   expect(await restored.load()).toEqual([]);
   expect(shown(restored)).toEqual(shown(registry));
 });
 
 test('a rejected operation changes nothing, also among others in the same commit', async () => {
-  const journal: Change[][] = [];
-  const registry = new Registry(rememberingStore(journal));
+  const store = new PausableStore();
+  const registry = new Registry(store);
   await registry.load();
   const results = await Promise.allSettled([
     commit(registry, (draft) => createEntry(draft, 'tool', TOOL)),

@@ -36,7 +36,7 @@ describe('loading', () => {
 
   test('fails with the store', async () => {
     const store = new PausableStore();
-    store.load = () => Promise.reject(new StoreError('registry.json is damaged'));
+    store.add = () => Promise.reject(new StoreError('registry.json is damaged'));
     await expect(new Registry(store).load()).rejects.toThrow('registry.json is damaged');
   });
 });

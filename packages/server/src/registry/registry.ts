@@ -2,25 +2,24 @@ import { Emitter } from '@sluice/protocol/emitter';
 import { withTimeout } from '@sluice/protocol/timing';
 import { Turns } from '@sluice/protocol/turns';
 import type { Principal } from '../identity/principal.ts';
-import { type ChangedLists, changesTo, Draft } from './draft.ts';
-import { DEFAULT_NAMESPACE, type Kind, SECTION } from './entries.ts';
+import { type ChangedLists, changesTo, Draft, recordsOf } from './draft.ts';
+import { DEFAULT_NAMESPACE } from './entries.ts';
 import { OperationError } from './operation-error.ts';
 import { StateRestorer } from './restore.ts';
 import type { OperationEffect } from './revoked-access.ts';
 import { Snapshot } from './snapshot.ts';
 import { runSteps, type Steps } from './steps.ts';
 import { isDiskFull } from './store/files.ts';
-import { snapshotSlices } from './store/registry-file.ts';
+import type { LogConsumer, RecordLog, StoredChange } from './store/record-log.ts';
 import {
   type Commit,
-  type Newer,
-  noEntries,
+  type RecordedPut,
   type Section,
-  type SharedStore,
-  type Store,
+  STORED_SECTIONS,
+  type StoredRecords,
   UnavailableStoreError,
 } from './store/store.ts';
-import { type AddressCheck, snapshotEntry, storedForward, storedNamespace, storedService } from './stored.ts';
+import type { AddressCheck } from './stored.ts';
 
 /** Time for which a request for something unknown waits for what other replicas have committed. */
 const RECHECK_MS = 250;
@@ -92,42 +91,38 @@ interface MadeCommit extends Commit<Section> {
  * Readers use {@link current}, an immutable snapshot. Writers call {@link commit}: queued operations share one store
  * commit, and a state becomes visible only once it is durable.
  */
-export class Registry {
+export class Registry implements LogConsumer {
+  readonly sections = STORED_SECTIONS;
   /** The committed state. */
   current = Snapshot.empty();
   /** Slices of long work on catalogs, here and in discoveries. */
   readonly turns = new Turns();
+  /** Where its records are stored. */
+  readonly log: RecordLog;
   /** A commit has become visible. Subscribers are called before the promises of its operations resolve. */
   readonly committed = new Emitter<RegistryCommit>();
-  readonly #store: Store;
   readonly #addressProblem: AddressCheck;
-  readonly #shared: SharedStore | undefined;
+  /** The log, if other replicas change it too. */
+  readonly #shared: RecordLog | undefined;
+  /** A text for each stored record that could not be used; undefined before the records are loaded. */
+  #problems: string[] | undefined;
   #queue: Pending[] = [];
   #writing: Promise<void> | undefined;
 
   /** `addressProblem`: forwards whose addresses have one are not loaded (default: none has). */
-  constructor(store: Store | SharedStore, addressProblem: AddressCheck = () => undefined) {
-    this.#store = store;
+  constructor(log: RecordLog, addressProblem: AddressCheck = () => undefined) {
+    this.log = log;
     this.#addressProblem = addressProblem;
-    this.#shared = 'follow' in store ? store : undefined;
-    this.#shared?.follow((newer) => this.#apply(newer));
+    this.#shared = log.isShared ? log : undefined;
   }
 
   /**
    * Loads the stored state and creates the namespace `default` if it is missing. Returns a text for each record that
-   * cannot be used. Throws the store's error when the file is corrupt.
+   * cannot be used. Throws the log's error when the records cannot be read.
    */
   async load(): Promise<string[]> {
-    let problems: string[] = [];
-    const restore = (snapshot: Snapshot) => {
-      this.current = snapshot;
-    };
-    const addressProblem = this.#addressProblem;
-    await this.#store.load(function* (loaded) {
-      const restored = yield* new StateRestorer(loaded, addressProblem).run();
-      restore(restored.snapshot);
-      problems = restored.problems;
-    });
+    await this.log.add(this);
+    const problems = this.#problems ?? [];
     if (this.current.namespaces.has(DEFAULT_NAMESPACE)) return problems;
     try {
       await this.commit((draft) => draft.ensureNamespace(DEFAULT_NAMESPACE), {
@@ -220,20 +215,9 @@ export class Registry {
     return refreshed && withTimeout(RECHECK_MS, refreshed).catch(() => undefined);
   }
 
-  /**
-   * Returns a function that yields the text of `registry.json` with the current state, in slices. The text is the one that the
-   * store writes for this state.
-   */
-  snapshotFile(): () => Iterable<string> {
-    const { current } = this;
-    const { extras, generation } = this.#store.fileMembers ?? { extras: [], generation: 1 };
-    return () => snapshotSlices(snapshotEntries(current), extras, generation);
-  }
-
-  /** Waits for pending commits and closes the store. */
+  /** Waits for pending commits. The log is closed by its owner. */
   async close(): Promise<void> {
     await this.#writing;
-    await this.#store.close();
   }
 
   async #write(): Promise<void> {
@@ -272,7 +256,7 @@ export class Registry {
       return made;
     };
     try {
-      await this.#store.commit(made, { isOutdated, remake });
+      await this.log.commit(made, { isOutdated, remake });
     } catch (error) {
       return error ?? new Error('the registry could not be written');
     }
@@ -300,39 +284,28 @@ export class Registry {
     return { base, after, changes, changed, publish };
   }
 
-  /** Makes commits of other replicas visible. */
-  async #apply(newer: Newer): Promise<void> {
+  async apply(changes: Iterable<StoredChange>): Promise<void> {
     const before = this.current;
-    const changes = newer.kind === 'state' ? await this.turns.run(changesTo(newer.records, before)) : newer.changes;
-    const loaded = { entries: noEntries(), journal: [changes] };
+    const stored = { records: new Map(), changes };
     const {
       snapshot: after,
       changed: lists,
       revokesAccess,
-    } = await this.turns.run(new StateRestorer(loaded, this.#addressProblem, before).run());
+    } = await this.turns.run(new StateRestorer(stored, this.#addressProblem, before).run());
     this.current = after;
     this.committed.emit({ before, after, lists, origins: [], revokesAccess });
   }
-}
 
-/** The texts of `registry.json`, each created when it is read. */
-export function snapshotEntries(snapshot: Snapshot): Record<Section, Iterable<string>> {
-  function* texts<T>(section: Section, values: () => Iterable<T>, text: (value: T, lines: true) => string) {
-    for (const value of values()) yield text(value, true);
-    yield* snapshot.unusable.get(section)?.values() ?? [];
+  async reload(records: StoredRecords, changes: Iterable<StoredChange> = []): Promise<void> {
+    if (this.#problems) return this.apply(await this.turns.run(changesTo(records, this.current)));
+    const restored = await this.turns.run(new StateRestorer({ records, changes }, this.#addressProblem).run());
+    this.current = restored.snapshot;
+    this.#problems = restored.problems;
   }
-  const entries = (kind: Kind) =>
-    texts(
-      SECTION[kind],
-      () => snapshot.entries(kind, { shadowed: true }),
-      (entry) => snapshotEntry(entry, !snapshot.isServed(entry)),
-    );
-  return {
-    namespaces: texts('namespaces', () => snapshot.namespaces.values(), storedNamespace),
-    forwards: texts('forwards', () => snapshot.forwards.values(), storedForward),
-    tools: entries('tool'),
-    resources: entries('resource'),
-    prompts: entries('prompt'),
-    services: texts('services', () => snapshot.services.all, storedService),
-  };
+
+  /** As in `registry.json`. */
+  records(): Iterable<RecordedPut> {
+    const { current } = this;
+    return { [Symbol.iterator]: () => recordsOf(current, true) };
+  }
 }

@@ -7,7 +7,7 @@ import type { Draft } from './draft.ts';
 import { DEFAULT_NAMESPACE, type Entry, KINDS, parseNamespace } from './entries.ts';
 import { commit } from './fixtures/commit.ts';
 import { applyCatalogs } from './fixtures/operations.ts';
-import { PausableStore, stored } from './fixtures/pausable-store.ts';
+import { type Loaded, PausableStore, stored } from './fixtures/pausable-store.ts';
 import { entryTexts, stateOf } from './fixtures/state.ts';
 import { addForward, catalog } from './fixtures/upstreams.ts';
 import { createEntry, type EntryInput, removeEntry, updateEntry } from './operations.ts';
@@ -15,9 +15,8 @@ import { copyTools, registerService, removeServices, type ToolCopy } from './ope
 import { Registry } from './registry.ts';
 import { entryJson, serviceMembers } from './serialize.ts';
 import { runSteps } from './steps.ts';
-import type { Loaded } from './store/store.ts';
 
-async function restored(loaded: Partial<Loaded>): Promise<{ registry: Registry; problems: string[] }> {
+async function restored(loaded: Loaded): Promise<{ registry: Registry; problems: string[] }> {
   const registry = new Registry(new PausableStore(loaded));
   return { registry, problems: await registry.load() };
 }
@@ -179,7 +178,7 @@ describe('a state after random changes', () => {
       const registry = new Registry(store);
       await registry.load();
       const life = new Life(seed);
-      let folded: Partial<Loaded> = {};
+      let folded: Loaded = {};
       let since = 0;
       for (let step = 0; step < 120; step++) {
         // Some are rejected; those must have no effect either.

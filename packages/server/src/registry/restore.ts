@@ -3,7 +3,15 @@ import { DEFAULT_NAMESPACE, type Entry, KINDS, type Kind, SECTION } from './entr
 import { type SharedMembers, sharedMembers } from './serialize.ts';
 import { Snapshot } from './snapshot.ts';
 import { forEachInSteps, runSteps, type Steps } from './steps.ts';
-import { type Change, type Loaded, SECTIONS, type Section } from './store/store.ts';
+import type { StoredChange } from './store/record-log.ts';
+import {
+  SECTIONS,
+  STORED_SECTIONS,
+  type StoredRecord,
+  type StoredRecords,
+  type StoredSection,
+  UNKNOWN_MEMBERS,
+} from './store/store.ts';
 import {
   type AddressCheck,
   type ForwardOfEntry,
@@ -17,12 +25,15 @@ import {
 /** Records that cannot be used and are reported one by one. */
 const MAX_PROBLEMS = 100;
 
-/**
- * Restores stored records: the entries of `registry.json` and the commits of the journal, or the commits of
- * other replicas.
- */
+/** What a {@link StateRestorer} restores: records, then changes in order. */
+export interface StoredState {
+  readonly records: StoredRecords;
+  readonly changes: Iterable<StoredChange>;
+}
+
+/** Restores stored records, or applies the commits of other replicas. */
 export class StateRestorer {
-  readonly #loaded: Loaded;
+  readonly #stored: StoredState;
   readonly #addressProblem: AddressCheck;
   readonly #draft: Draft;
   readonly #problems: string[] = [];
@@ -36,8 +47,8 @@ export class StateRestorer {
   readonly #tracksAccess: boolean;
 
   /** `base`: the state to which the records are added. */
-  constructor(loaded: Loaded, addressProblem: AddressCheck, base?: Snapshot) {
-    this.#loaded = loaded;
+  constructor(stored: StoredState, addressProblem: AddressCheck, base?: Snapshot) {
+    this.#stored = stored;
     this.#addressProblem = addressProblem;
     this.#draft = new Draft(base ?? Snapshot.empty(), false);
     this.#tracksAccess = base !== undefined;
@@ -48,24 +59,18 @@ export class StateRestorer {
    * written back unchanged, except entries whose forward no longer exists.
    */
   *run(): Steps<{ snapshot: Snapshot; changed: ChangedLists[]; revokesAccess: boolean; problems: string[] }> {
-    const { entries, journal } = this.#loaded;
-    for (const section of SECTIONS) {
-      for (const json of entries[section]) {
-        this.#put(section, json, undefined);
+    const { records, changes } = this.#stored;
+    for (const section of STORED_SECTIONS) {
+      for (const record of records.get(section) ?? []) {
+        this.#put(section, record);
         // A single one may be large.
         yield;
       }
     }
     yield* forEachInSteps(this.#shadowed, (entry) => this.#draft.put(entry));
-    let revokesAccess = false;
-    for (const commit of journal) {
-      if (this.#tracksAccess) {
-        yield* this.#draft.attempt(() => this.#apply(commit));
-        revokesAccess ||= this.#draft.effect === 'revocation';
-      } else {
-        yield* this.#apply(commit);
-      }
-    }
+    if (this.#tracksAccess) yield* this.#draft.attempt(() => this.#apply(changes));
+    else yield* this.#apply(changes);
+    const revokesAccess = this.#tracksAccess && this.#draft.effect === 'revocation';
     const finished = yield* this.#draft.finishInSteps();
     if (this.#moreProblems > 0) {
       this.#problems.push(`${this.#moreProblems} more entries of registry.json cannot be used or were dropped`);
@@ -73,16 +78,19 @@ export class StateRestorer {
     return { ...finished, revokesAccess, problems: this.#problems };
   }
 
-  *#apply(commit: Iterable<Change>): Steps<void> {
-    for (const change of commit) {
-      if (change.op === 'put') this.#put(change.section, change.json, change.id);
-      else this.#remove(change);
+  *#apply(changes: Iterable<StoredChange>): Steps<void> {
+    for (const { section: name, id, json } of changes) {
+      const section = STORED_SECTIONS.find((known) => known === name);
+      if (section && json === null) this.#remove(section, id);
+      else if (section && json !== null) this.#put(section, { id, json });
       yield;
     }
   }
 
-  #put(section: Section, json: string, id: string | undefined): void {
+  #put(section: StoredSection, record: StoredRecord): void {
     const draft = this.#draft;
+    const { id, json } = record;
+    if (section === UNKNOWN_MEMBERS) return draft.putUnusable(section, json, id);
     let problem: string | undefined;
     try {
       if (section === 'namespaces') {
@@ -97,12 +105,12 @@ export class StateRestorer {
           readService(json, () => this.#nextId()),
           (service) => draft.putService(service),
         );
-      } else problem = this.#putEntry(section, kindOf(section), json);
+      } else problem = this.#putEntry(kindOf(section), record);
     } catch (error) {
       problem = error instanceof Error ? error.message : String(error);
     }
-    if (problem !== undefined) this.#preserve(section, json, id, problem);
-    else if (id !== undefined) draft.removeUnusable(section, id);
+    if (problem !== undefined) this.#preserve(section, record, problem);
+    else draft.removeUnusable(section, id);
   }
 
   /** Puts a record that could be read; else returns the problem. */
@@ -113,7 +121,7 @@ export class StateRestorer {
     return undefined;
   }
 
-  #putEntry(section: Section, kind: Kind, json: string): string | undefined {
+  #putEntry(kind: Kind, { json, isShadowed }: StoredRecord): string | undefined {
     let orphaned = false;
     const findForward = (name: string): ForwardOfEntry | undefined => {
       const forward = this.#draft.forwards.get(name);
@@ -123,17 +131,18 @@ export class StateRestorer {
     const read = readEntry(kind, json, findForward, () => this.#nextId());
     if (typeof read === 'string') {
       if (!orphaned) return read;
-      this.#report(`an entry of ${section} in registry.json was dropped: ${read}`);
+      this.#report(`an entry of ${SECTION[kind]} in registry.json was dropped: ${read}`);
       return undefined;
     }
     this.#draft.reserveRegistrationId(read.entry.registrationId);
-    if (read.shadowed) this.#shadowed.push(read.entry);
+    if (read.shadowed || isShadowed) this.#shadowed.push(read.entry);
     else this.#draft.put(read.entry);
     return undefined;
   }
 
-  #remove({ section, id }: Pick<Change & { op: 'remove' }, 'section' | 'id'>): void {
+  #remove(section: StoredSection, id: string): void {
     this.#draft.removeUnusable(section, id);
+    if (section === UNKNOWN_MEMBERS) return;
     if (section === 'namespaces') {
       const name = [...this.#draft.namespaces.keys()].find((candidate) => candidate === id);
       if (name && name !== DEFAULT_NAMESPACE) runSteps(this.#draft.removeNamespaceInSteps(name));
@@ -149,9 +158,9 @@ export class StateRestorer {
     if (entry) this.#draft.remove(entry);
   }
 
-  #preserve(section: Section, json: string, id: string | undefined, problem: string): void {
+  #preserve(section: StoredSection, { id, json }: StoredRecord, problem: string): void {
     // What it replaces is out of date.
-    if (id !== undefined && section !== 'namespaces' && section !== 'forwards') this.#remove({ section, id });
+    if (id !== '' && section !== 'namespaces' && section !== 'forwards') this.#remove(section, id);
     this.#draft.putUnusable(section, json, id);
     this.#report(`an entry of ${section} in registry.json cannot be used: ${problem}`);
   }
@@ -176,12 +185,12 @@ export class StateRestorer {
   }
 
   *#texts(): Generator<string> {
-    const { entries, journal } = this.#loaded;
-    for (const section of SECTIONS) yield* entries[section];
-    for (const commit of journal) for (const change of commit) if (change.op === 'put') yield change.json;
+    const { records, changes } = this.#stored;
+    for (const section of SECTIONS) for (const { json } of records.get(section) ?? []) yield json;
+    for (const { json } of changes) if (json !== null) yield json;
   }
 }
 
-function kindOf(section: Section): Kind {
+function kindOf(section: StoredSection): Kind {
   return KINDS.find((kind) => SECTION[kind] === section) ?? 'tool';
 }

@@ -13,7 +13,7 @@ import { enableEntries, markUpstreamEntries } from './operations-enabled.ts';
 import { createNamespace, labelNamespace, registerService, removeServices } from './operations-topology.ts';
 import { type ChangeOrigin, Registry, type RegistryCommit, type ServicePart } from './registry.ts';
 import { runSteps } from './steps.ts';
-import { memoryStore } from './store/store.ts';
+import { memoryLog } from './store/record-log.ts';
 
 type Operation = (draft: Draft) => unknown;
 
@@ -247,10 +247,10 @@ describe('access is revoked by the difference, whoever makes it', () => {
   test.each(CHANGES)('by another replica: %s', async (_name, before, operation, revokes) => {
     const other = await open(before);
     const { store, commits } = await open();
-    for (const changes of other.store.commits.slice(1)) await store.applyForeign(changes);
+    for (const changes of other.store.commits.slice(1)) await store.applyCommit(changes);
     commits.length = 0;
     await commit(other.registry, operation);
-    await store.applyForeign(other.store.commits.at(-1) ?? []);
+    await store.applyCommit(other.store.commits.at(-1) ?? []);
     expect([commits, store.confirmations]).toMatchObject([[{ origins: [], revokesAccess: revokes }], 0]);
   });
 
@@ -335,7 +335,7 @@ describe('the confirmation by other replicas', () => {
   });
 
   test('is not awaited without other replicas', async () => {
-    const registry = new Registry(memoryStore());
+    const registry = new Registry(memoryLog());
     await registry.load();
     await commit(registry, createTool);
     expect(await registry.commit(disable, TESTER)).toEqual({ value: 1, unconfirmed: [] });

@@ -6,11 +6,10 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { commit } from './fixtures/commit.ts';
 import { removeNamespace } from './fixtures/operations.ts';
 import { createNamespace, findServices, registerService, removeServices } from './operations-topology.ts';
-import { Registry, snapshotEntries } from './registry.ts';
+import { Registry } from './registry.ts';
 import { serviceBody } from './serialize.ts';
-import { FileStore } from './store/file-store.ts';
-import { RecordedLog } from './store/fixtures/recorded-log.ts';
-import { memoryStore } from './store/store.ts';
+import { openRegistryLog } from './store/fixtures/registry-log.ts';
+import { memoryLog } from './store/record-log.ts';
 
 const CALC: ServiceInput = { name: 'calc', host: 'calc.test', port: 50_051, serviceType: 'tool-invoker' };
 const PYTHON: ServiceInput = {
@@ -31,7 +30,7 @@ function listed({ current }: Registry): unknown[] {
 
 describe('registering a service', () => {
   test('registers one per name, type, engine and language', async () => {
-    const registry = new Registry(memoryStore());
+    const registry = new Registry(memoryLog());
     const inputs: ServiceInput[] = [
       CALC,
       PYTHON,
@@ -51,7 +50,7 @@ describe('registering a service', () => {
   });
 
   test('again replaces everything but its position', async () => {
-    const registry = new Registry(memoryStore());
+    const registry = new Registry(memoryLog());
     await register(registry, { ...CALC, id: 'i', labels: { a: '1' } });
     await register(registry, PYTHON);
     const { entry } = await register(registry, { ...CALC, host: '::1', port: 2 });
@@ -73,7 +72,7 @@ describe('registering a service', () => {
 });
 
 test('services of a name are found in order of registration, also by type', async () => {
-  const registry = new Registry(memoryStore());
+  const registry = new Registry(memoryLog());
   for (const input of [PYTHON, { ...CALC, name: 'other' }, CALC, { ...PYTHON, languageName: 'node' }]) {
     await register(registry, input);
   }
@@ -87,7 +86,7 @@ test('services of a name are found in order of registration, also by type', asyn
 });
 
 test('services are removed by name, and by name and type', async () => {
-  const registry = new Registry(memoryStore());
+  const registry = new Registry(memoryLog());
   for (const input of [CALC, PYTHON, { ...PYTHON, languageName: 'node' }, { ...CALC, name: 'other' }]) {
     await register(registry, input);
   }
@@ -112,7 +111,7 @@ test('services are removed by name, and by name and type', async () => {
 });
 
 test('a deleted namespace leaves services in place, and a namespace with nothing else is empty', async () => {
-  const registry = new Registry(memoryStore());
+  const registry = new Registry(memoryLog());
   await register(registry, CALC);
   await commit(registry, (draft) => createNamespace(draft, 'ops', {}));
   await commit(registry, (draft) => removeNamespace(draft, 'ops', false));
@@ -128,21 +127,19 @@ describe('on disk', () => {
   afterEach(() => rm(folder, { recursive: true }));
 
   /** A registry of the folder, and the records that it could not use. */
-  async function start(): Promise<{ registry: Registry; problems: string[] }> {
-    const log = new RecordedLog();
-    const registry: Registry = new Registry(
-      new FileStore({ folder, recover: false, snapshot: () => snapshotEntries(registry.current), log }),
-    );
-    return { registry, problems: await registry.load() };
+  async function start() {
+    const log = await openRegistryLog({ folder });
+    const registry = new Registry(log);
+    return { log, registry, problems: await registry.load() };
   }
 
   test("services survive a restart at their positions, and the file has the API's form", async () => {
-    const { registry } = await start();
+    const { registry, log } = await start();
     for (const input of [CALC, PYTHON, { ...CALC, name: 'gone' }]) await register(registry, input);
     await register(registry, { ...CALC, host: '::1', labels: { team: 'ops' }, id: 'i' });
     await commit(registry, (draft) => removeServices(draft, 'gone'));
     const before = registry.current.services.all;
-    await registry.close();
+    await log.close();
 
     const { services } = JSON.parse(await readFile(join(folder, 'registry.json'), 'utf8'));
     expect(services).toEqual([
@@ -165,6 +162,6 @@ describe('on disk', () => {
     // Numbering continues after the highest stored number.
     await register(again.registry, { ...CALC, name: 'next' });
     expect(listed(again.registry).at(-1)).toEqual(['next', 50_051, 3]);
-    await again.registry.close();
+    await again.log.close();
   });
 });

@@ -11,7 +11,7 @@ import {
 } from './entries.ts';
 import { EntryIndex } from './entry-index.ts';
 import { type DraftMap, LayeredMap } from './layered-map.ts';
-import type { Section } from './store/store.ts';
+import type { StoredSection } from './store/store.ts';
 
 /**
  * The registered capability services. Found by name, under which there may be several: one per type, engine and language.
@@ -78,14 +78,14 @@ export class Snapshot {
    * Records of `registry.json` that could not be read, by section and id, as exact text. They are written back unchanged, so that
    * neither a typing error nor an older release loses them.
    */
-  readonly unusable: ReadonlyMap<Section, ReadonlyMap<string, string>>;
+  readonly unusable: ReadonlyMap<StoredSection, ReadonlyMap<string, string>>;
   #shadowed: ReadonlyMap<string | undefined, readonly Entry[]> | undefined;
 
   constructor(
     namespaces: ReadonlyMap<Namespace, NamespaceState>,
     forwards: ReadonlyMap<string, Forward>,
     next: number,
-    unusable: ReadonlyMap<Section, ReadonlyMap<string, string>> = new Map(),
+    unusable: ReadonlyMap<StoredSection, ReadonlyMap<string, string>> = new Map(),
     services = new Services(),
   ) {
     this.namespaces = namespaces;

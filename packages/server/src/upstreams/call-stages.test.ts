@@ -3,7 +3,7 @@ import { accessTo, permitToWork } from '../access/fixtures/access.ts';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
 import { ExchangeFacts } from '../exchange/facts.ts';
 import { Registry } from '../registry/registry.ts';
-import { memoryStore } from '../registry/store/store.ts';
+import { memoryLog } from '../registry/store/record-log.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import { handleCalls, type StageDeps } from './call-stages.ts';
@@ -31,7 +31,7 @@ async function handle(request: UpstreamConnection['request']) {
     request,
   };
   const deps: Partial<StageDeps> = {
-    access: accessTo(new Registry(memoryStore())),
+    access: accessTo(new Registry(memoryLog())),
     connectionOf: () => connection,
     calls,
     toolCalls,

@@ -10,7 +10,7 @@ import { commit } from '../registry/fixtures/commit.ts';
 import { removeForward } from '../registry/fixtures/operations.ts';
 import { addForward, type ForwardInput } from '../registry/operations-topology.ts';
 import { Registry } from '../registry/registry.ts';
-import { memoryStore } from '../registry/store/store.ts';
+import { memoryLog } from '../registry/store/record-log.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { unlimitedOperations } from './fixtures/operations.ts';
 import { ForwardHistory } from './forward-history.ts';
@@ -25,7 +25,7 @@ afterEach(async () => {
 
 /** `stored`: a forward that is registered before the start. */
 async function start(stored?: ForwardInput) {
-  const registry = new Registry(memoryStore());
+  const registry = new Registry(memoryLog());
   await registry.load();
   const log = createLogger(DEFAULT_LOG_FILTER, () => undefined).target('service::forward');
   const [kinds, secrets] = [new ForwardKinds(), new Secrets()];

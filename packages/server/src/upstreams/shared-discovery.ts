@@ -1,7 +1,7 @@
 import { Emitter } from '@sluice/protocol/emitter';
 import type { Follower, SharedLog } from '../registry/store/postgres/shared-log.ts';
 import { replacement, type StoredChange } from '../registry/store/record-log.ts';
-import type { Commit, RecordedChange, SharedRecord } from '../registry/store/store.ts';
+import type { Commit, RecordedChange, StoredRecords } from '../registry/store/store.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { SharedCapabilities, SharedStates } from './discovery-records.ts';
 
@@ -83,7 +83,7 @@ export class SharedDiscovery implements Follower {
     if (changes.length > 0) this.leasesChanged.emit();
   }
 
-  async reload(records: ReadonlyMap<string, readonly SharedRecord[]>): Promise<void> {
+  async reload(records: StoredRecords): Promise<void> {
     await this.apply(replacement(LEASES, this.#leases.keys(), records));
   }
 

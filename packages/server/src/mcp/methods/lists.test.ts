@@ -8,7 +8,7 @@ import { createEntry } from '../../registry/operations.ts';
 import { createNamespace } from '../../registry/operations-topology.ts';
 import { Registry } from '../../registry/registry.ts';
 import type { Snapshot } from '../../registry/snapshot.ts';
-import { memoryStore } from '../../registry/store/store.ts';
+import { memoryLog } from '../../registry/store/record-log.ts';
 import { FirstDiscoveries } from '../../upstreams/first-discoveries.ts';
 import { InFlightCalls } from '../../upstreams/in-flight-calls.ts';
 import { ClientProfiles } from '../client-profile.ts';
@@ -22,7 +22,7 @@ const TOOL = { name: 'old', uri: 'u:1', toolType: 'own', input_schema: {}, names
 it.each(['is removed', 'is deleted and recreated'])(
   'a list of a namespace that %s during discovery is rejected',
   async (how) => {
-    const registry = new Registry(memoryStore());
+    const registry = new Registry(memoryLog());
     await registry.load();
     await commit(registry, (draft) => createEntry(draft, 'tool', TOOL));
     const calls = new InFlightCalls({ idleMs: 60_000, totalMs: 60_000 });

@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 import { ANONYMOUS, createUser } from '../../identity/principal.ts';
 import { parseNamespace } from '../../registry/entries.ts';
 import { Registry } from '../../registry/registry.ts';
-import { memoryStore } from '../../registry/store/store.ts';
+import { memoryLog } from '../../registry/store/record-log.ts';
 import { ClientProfiles } from '../client-profile.ts';
 import { ActiveSessions } from './active-sessions.ts';
 import { EventStore } from './event-store.ts';
@@ -26,7 +26,7 @@ const FINANCE = namespaceOf('finance');
 /** Sessions with a clock that the test controls. */
 function setUp(key = KEY) {
   const clock = { now: START };
-  const profiles = new ClientProfiles(new Registry(memoryStore()), { name: 'n', title: 't', version: '1' });
+  const profiles = new ClientProfiles(new Registry(memoryLog()), { name: 'n', title: 't', version: '1' });
   const now = () => clock.now;
   const sealer = new TokenSealer(key);
   const active = new ActiveSessions(new EventStore(sealer, 'replica'), 'replica');

@@ -7,6 +7,7 @@ import { z } from 'zod';
 import { Collection } from './collection.ts';
 import { FileLog } from './file-log.ts';
 import { diskFiles } from './files.ts';
+import { recordsOfLog } from './fixtures/changes.ts';
 import { memoryLog, type RecordLog } from './record-log.ts';
 
 const schema = z.object({ count: z.number(), expires: z.number(), text: z.string().optional() });
@@ -53,7 +54,8 @@ test('a change of a record that expires in the snapshot before it is stored as a
   await expect.poll(hasSnapshot).toBe(true);
   // As after SIGKILL.
   const read = await FileLog.read({ folder, files: diskFiles(), log });
-  expect(read.filter(({ id }) => id === 'a').map(({ json }) => JSON.parse(json))).toEqual([
+  const records = await recordsOfLog(read, 'changed');
+  expect(records.filter(({ id }) => id === 'a').map(({ json }) => JSON.parse(json))).toEqual([
     { count: 2, expires: 1_000 },
   ]);
   await stored.close();

@@ -4,7 +4,7 @@ import type { z } from 'zod';
 import { ExpiryScan } from './expiry-scan.ts';
 import { mergePatch } from './merge-patch.ts';
 import { type LogConsumer, type RecordLog, replacement, type StoredChange } from './record-log.ts';
-import type { Commit, RecordedChange, RecordedPut, SharedRecord } from './store.ts';
+import type { Commit, RecordedChange, RecordedPut, StoredRecords } from './store.ts';
 
 /** Where a {@link Collection} has its records in memory. */
 export interface RecordTable<Content> {
@@ -136,7 +136,7 @@ export class Collection<Content> implements LogConsumer {
     this.#expiry.onChanges(changes.length);
   }
 
-  async reload(records: ReadonlyMap<string, readonly SharedRecord[]>): Promise<void> {
+  async reload(records: StoredRecords): Promise<void> {
     const known = Array.from(this.#table.entries(), ([id]) => id);
     await this.apply(replacement(this.#options.name, known, records));
   }

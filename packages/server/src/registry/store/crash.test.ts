@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { FileStore } from './file-store.ts';
+import type { Change } from './fixtures/changes.ts';
 import { Ledger, tool, withoutTool } from './fixtures/ledger.ts';
 import { ManualClock } from './fixtures/manual-clock.ts';
-import { RecordedLog } from './fixtures/recorded-log.ts';
+import { openRegistryLog } from './fixtures/registry-log.ts';
 import { CRASHES, type Fault, VolatileFiles } from './fixtures/volatile-files.ts';
 import type { Processes } from './lock.ts';
-import type { Change, Store } from './store.ts';
+import { memoryLog, type RecordLog } from './record-log.ts';
 
 const FOLDER = '/registry';
 
@@ -14,17 +14,15 @@ const processes: Processes = { host: 'here', pid: 1, startOf: async () => undefi
 
 interface Running {
   ledger: Ledger;
-  store: Store;
+  store: RecordLog;
   clock: ManualClock;
 }
 
 async function start(files: VolatileFiles): Promise<Running> {
   const ledger = new Ledger();
   const clock = new ManualClock();
-  const log = new RecordedLog();
-  const { snapshot } = ledger;
-  const store = new FileStore({ folder: FOLDER, recover: false, snapshot, log, files, clock, processes });
-  await store.load(ledger.restore);
+  const store = await openRegistryLog({ folder: FOLDER, files, clock, processes });
+  await store.add(ledger);
   return { ledger, store, clock };
 }
 
@@ -42,13 +40,8 @@ async function statesOf(count: number, before: ReadonlyMap<string, string>): Pro
   const ledger = new Ledger();
   for (const [key, text] of before) ledger.texts.set(key, text);
   const states = [stateOf(ledger)];
-  const atOnce: Store = {
-    load: async () => {},
-    commit: async ({ publish }) => publish(),
-    close: async () => {},
-  };
   for (let index = 0; index < count; index++) {
-    await ledger.commit(atOnce, commitAt(index));
+    await ledger.commit(memoryLog(), commitAt(index));
     states.push(stateOf(ledger));
   }
   return states;
@@ -226,21 +219,6 @@ describe('a failing disk', () => {
     full = false;
     await ledger.commit(store, [tool('b')]);
     expect([...ledger.texts.keys()]).toEqual(['tools/b']);
-  });
-
-  it('also rejects commits queued behind a failed one, since they may depend on it', async () => {
-    let failures = 1;
-    const files = new VolatileFiles(undefined, (operation) =>
-      operation === 'datasync' && failures-- > 0 ? 'EIO' : undefined,
-    );
-    const { ledger, store } = await start(files);
-    const first = ledger.commit(store, [tool('first')]);
-    // The first is being written before the second arrives.
-    for (let turn = 0; turn < 3; turn++) await Promise.resolve();
-    const second = ledger.commit(store, [tool('second')]);
-    const outcomes = await Promise.allSettled([first, second]);
-    expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
-    expect((await start(files.after('killed'))).ledger.texts.size).toBe(0);
   });
 
   it('cleans up once the disk works again, without a further commit', async () => {

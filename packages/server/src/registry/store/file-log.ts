@@ -1,18 +1,12 @@
 import { join } from 'node:path';
 import { Turns } from '@sluice/protocol/turns';
-import { errorReason, type Files } from './files.ts';
+import type { DataFolder } from './data-folder.ts';
+import { type Clock, errorReason, type Files, systemClock } from './files.ts';
 import { JournalWriter } from './journal-writer.ts';
-import { CorruptFileError, JournaledFile, START_WITHOUT } from './journaled-file.ts';
-import { changesLine, RECORDS_FILE, ReadRecords, snapshotLines } from './record-file.ts';
-import type { LogConsumer, RecordLog } from './record-log.ts';
-import {
-  type Commit,
-  type RecordedChange,
-  type RecordedPut,
-  StoreError,
-  type StoreLog,
-  toStoreError,
-} from './store.ts';
+import { CorruptFileError, JournaledFile } from './journaled-file.ts';
+import { type LogFormat, RECORDS_FORMAT, type ReadRecords } from './record-file.ts';
+import { type LogConsumer, memoryLog, type RecordLog } from './record-log.ts';
+import { type Commit, type RecordedChange, StoreError, type StoreLog, toStoreError } from './store.ts';
 
 /** Journals shorter than this are not compacted while the log is open. */
 const COMPACT_FROM_BYTES = 256 * 1024;
@@ -23,80 +17,98 @@ export interface FileLogOptions {
   readonly folder: string;
   readonly files: Files;
   readonly log: StoreLog;
+  /** Default: that of all records but those of the registry. */
+  readonly format?: LogFormat;
+  /** The lock of the folder, without which nothing is written. Default: the caller has locked it. */
+  readonly lock?: Pick<DataFolder, 'isLocked' | 'checkWritable'>;
   /** True with SERVICE_PERSIST_RECOVER=rename: corrupt files are quarantined instead of aborting the start. */
   readonly recover?: boolean;
   /** Minimum length of a journal that is compacted while the log is open. Default: 256 KiB. */
   readonly compactFromBytes?: number | undefined;
-  /** Epoch milliseconds; defaults to the system clock. */
-  readonly now?: () => number;
+  /** Defaults to the system clock. */
+  readonly clock?: Clock;
 }
 
 /**
- * Records in the file `records.snapshot` and a journal, in which a commit is durable at once. The journal is compacted at the start,
- * at the end and whenever it has become as long as the snapshot: the size on disk stays proportional to the records.
+ * Records in a snapshot file and a journal, in which a commit is durable at once. The journal of the registry is compacted within a
+ * second; any other at the start, at the end and whenever it has become as long as the snapshot: the size on disk stays
+ * proportional to the records.
  */
 export class FileLog implements RecordLog {
   readonly isDurable = true;
   readonly isShared = false;
   readonly #options: FileLogOptions;
+  readonly #format: LogFormat;
+  readonly #clock: Clock;
   readonly #file: JournaledFile;
-  readonly #writer: JournalWriter<{ readonly commit: Commit }>;
+  readonly #writer: JournalWriter;
   /** Records that no consumer has. */
-  #unclaimed = new ReadRecords();
+  #unclaimed: ReadRecords;
   readonly #consumers: LogConsumer[] = [];
+  #found = { hasJournal: false, snapshotBytes: 0 };
 
   /** Reads the folder. Throws {@link StoreError} when a file is corrupt or cannot be read. */
   static async open(options: FileLogOptions): Promise<FileLog> {
     const log = new FileLog(options);
     await log.#load();
-    await log.#writer.compact();
+    // A journal of the registry has to wait for its consumer.
+    if (!log.#format.hasOneConsumer) {
+      log.#writer.open(log.#found);
+      await log.#writer.compact();
+    }
     return log;
   }
 
-  /** Reads the records of a folder without writing to it, as {@link open}. */
-  static async read(options: Omit<FileLogOptions, 'recover'>): Promise<readonly RecordedPut[]> {
+  /** Reads the records of a folder without writing to it. Throws {@link CorruptFileError}, {@link StoreError} or the system error. */
+  static async read(options: Omit<FileLogOptions, 'recover'>): Promise<RecordLog> {
     const log = new FileLog(options);
-    await log.#load();
-    return log.#unclaimed.puts();
+    await log.#read();
+    return { ...memoryLog(), add: (consumer) => log.#unclaimed.load(consumer) };
   }
 
   private constructor(options: FileLogOptions) {
-    const { folder, files, log, compactFromBytes: fromBytes = COMPACT_FROM_BYTES } = options;
+    const { folder, files, log, lock, format = RECORDS_FORMAT, clock = systemClock() } = options;
+    const { compactFromBytes: fromBytes = COMPACT_FROM_BYTES } = options;
     this.#options = options;
-    this.#file = new JournaledFile({ files, folder, snapshotName: RECORDS_FILE, journalName: 'records.journal', log });
-    this.#writer = new JournalWriter(
-      this.#file,
-      {
-        batch: (commits) => ({
-          line: changesLine(commits.flatMap(({ commit }) => commit.changes)),
-          apply: () => {
-            for (const { commit } of commits) this.#publish(commit);
-          },
-        }),
-        snapshot: (generation) => {
-          const own = this.#consumers.map((consumer) => consumer.records());
-          return snapshotLines([this.#unclaimed.puts(), ...own], generation);
-        },
+    this.#format = format;
+    this.#clock = clock;
+    this.#unclaimed = format.createReader();
+    this.#file = new JournaledFile({ files, folder, log, ...format });
+    const state = {
+      publish: (commit: Commit) => this.#publish(commit),
+      snapshot: (generation: number) => {
+        const own = this.#consumers.map((consumer) => consumer.records());
+        return format.write([this.#unclaimed.puts(), ...own], generation);
       },
-      { closed: `the record log in ${folder} is closed`, log, compaction: { fromBytes } },
-    );
+      checkWritable: async (now: boolean) => lock?.checkWritable(now),
+    };
+    const compaction = format.hasOneConsumer ? { clock } : { fromBytes };
+    this.#writer = new JournalWriter(this.#file, state, {
+      closed: `the record log in ${folder} is closed`,
+      log,
+      compaction,
+    });
+  }
+
+  get nextGeneration(): number {
+    return this.#file.nextGeneration;
   }
 
   async add(consumer: LogConsumer): Promise<void> {
     const { sections } = consumer;
-    const load = () => consumer.reload(Map.groupBy(this.#unclaimed.puts(sections), ({ section }) => section));
     try {
-      await load();
+      await this.#unclaimed.load(consumer);
     } catch (error) {
       await this.#startWithout(sections, error);
-      await load();
+      return this.add(consumer);
     }
     for (const section of sections) this.#unclaimed.delete(section);
     this.#consumers.push(consumer);
+    if (this.#format.hasOneConsumer) this.#writer.open(this.#found);
   }
 
   commit(commit: Commit): Promise<void> {
-    return this.#writer.put({ commit });
+    return this.#writer.put(commit);
   }
 
   async refresh(): Promise<void> {}
@@ -111,7 +123,7 @@ export class FileLog implements RecordLog {
 
   /** Finishes pending commits and compacts the journal. Later commits are rejected. Throws {@link StoreError}. */
   close(): Promise<void> {
-    return this.#writer.close();
+    return this.#writer.close(() => this.#options.lock?.isLocked ?? true);
   }
 
   #publish({ changes, publish }: Commit): void {
@@ -122,42 +134,65 @@ export class FileLog implements RecordLog {
   }
 
   async #load(): Promise<void> {
-    const { folder, recover, log, now = Date.now } = this.#options;
-    const records = new ReadRecords();
-    this.#unclaimed = records;
     try {
-      const bytes = await this.#file.readSnapshot();
-      if (bytes) await new Turns().run(records.readSnapshot(bytes));
-      const hasJournal = await this.#file.replay(records.generation, (line, file, offset) =>
-        records.readLine(file, line, offset),
-      );
-      this.#writer.open(hasJournal, bytes?.length);
+      await this.#read();
     } catch (error) {
-      if (!(error instanceof CorruptFileError)) throw toStoreError(`records in ${folder} cannot be read`, error);
-      if (!recover) throw error.asStoreError(folder, START_WITHOUT);
-      const problem = `${folder}/${error.file} ${error.message}`;
-      log.error(problem);
-      if ((await this.#file.quarantine(error.file, now())) === 0) throw new StoreError(problem, { cause: error });
+      const { folder } = this.#options;
+      if (!(error instanceof CorruptFileError)) {
+        throw toStoreError(`SERVICE_PERSIST_PATH ${folder} cannot be read`, error);
+      }
+      await this.#quarantine(error);
       await this.#load();
     }
   }
 
-  /** Removes records that their consumer cannot use, and copies the file with them. Throws {@link StoreError} unless that is allowed. */
+  async #read(): Promise<void> {
+    const records = this.#format.createReader();
+    this.#unclaimed = records;
+    const bytes = await this.#file.readSnapshot();
+    if (bytes) await new Turns().run(records.readSnapshot(bytes));
+    const hasJournal = await this.#file.replay(records.generation, (...line) => records.readLine(...line));
+    this.#found = { hasJournal, snapshotBytes: bytes?.length ?? 0 };
+  }
+
+  /** Renames files that are corrupt. Throws {@link StoreError} unless that is allowed, and helps. */
+  async #quarantine(error: CorruptFileError): Promise<void> {
+    const { folder, recover, log } = this.#options;
+    if (!recover) throw startError(folder, error);
+    const problem = `${folder}/${error.file} ${error.message}`;
+    log.error(problem);
+    if ((await this.#file.quarantine(error.file, this.#clock.now())) === 0)
+      throw new StoreError(problem, { cause: error });
+  }
+
+  /** Removes records that their consumer cannot use, and copies or renames the file with them. Throws as {@link #quarantine}. */
   async #startWithout(sections: readonly string[], cause: unknown): Promise<void> {
-    const { folder, recover, files, log, now = Date.now } = this.#options;
+    const { folder, recover, files, log } = this.#options;
+    const { snapshotName, hasOneConsumer } = this.#format;
+    if (hasOneConsumer) {
+      const problem = `cannot be used: ${errorReason(cause)}`;
+      await this.#quarantine(
+        cause instanceof CorruptFileError ? cause : new CorruptFileError(snapshotName, problem, { cause }),
+      );
+      return this.#load();
+    }
     const problem = `has ${sections.join(', ')} that cannot be used: ${errorReason(cause)}`;
-    if (!recover) throw new CorruptFileError(RECORDS_FILE, problem, { cause }).asStoreError(folder, START_WITHOUT);
-    const copy = `${RECORDS_FILE}.corrupt-${now()}`;
+    if (!recover) throw startError(folder, new CorruptFileError(snapshotName, problem, { cause }));
+    const copy = `${snapshotName}.corrupt-${this.#clock.now()}`;
     try {
       // The start has compacted the journal into it.
-      await files.link(join(folder, RECORDS_FILE), join(folder, copy));
+      await files.link(join(folder, snapshotName), join(folder, copy));
       await files.syncFolder(folder);
     } catch (error) {
-      throw toStoreError(`${folder}/${RECORDS_FILE} ${problem}; it could not be copied`, error);
+      throw toStoreError(`${folder}/${snapshotName} ${problem}; it could not be copied`, error);
     }
-    log.error(`${folder}/${RECORDS_FILE} ${problem}`);
-    log.error(`copied corrupt file ${RECORDS_FILE} to ${copy}; starting without them`, { folder });
+    log.error(`${folder}/${snapshotName} ${problem}`);
+    log.error(`copied corrupt file ${snapshotName} to ${copy}; starting without them`, { folder });
     const changes = this.#unclaimed.puts(sections).map(({ section, id }) => ({ op: 'remove', section, id }) as const);
     await this.commit({ changes, publish: () => undefined });
   }
+}
+
+function startError(folder: string, error: CorruptFileError): StoreError {
+  return error.asStoreError(folder, 'set SERVICE_PERSIST_RECOVER=rename to start without it');
 }

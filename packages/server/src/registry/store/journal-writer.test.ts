@@ -2,36 +2,44 @@ import { expect, it } from 'vitest';
 import { JournalWriter } from './journal-writer.ts';
 import type { JournaledFile } from './journaled-file.ts';
 
-const journal = { path: 'journal', length: 0, hasTornTail: false, append: async () => undefined };
+const journal = {
+  path: 'journal',
+  length: 0,
+  hasTornTail: false,
+  append: async (line: Iterable<string>) => void [...line],
+};
 
 it.each([
-  ['batch', 'journal could not be written: wrong'],
-  ['apply', 'wrong'],
-] as const)('rejects a change whose %s fails, and stores the next one', async (step, message) => {
+  ['text', 'journal could not be written: wrong'],
+  ['publication', 'wrong'],
+] as const)('rejects a commit whose %s fails, and stores the next one', async (step, message) => {
   const applied: string[] = [];
-  const fail = (failing: boolean) => {
-    if (failing) throw new Error('wrong');
-  };
-  const writer = new JournalWriter<{ name: string }>(
+  const writer = new JournalWriter(
     { journal, snapshotPath: 'snapshot' } as unknown as JournaledFile,
-    {
-      batch(changes) {
-        const names = changes.map(({ name }) => name);
-        fail(step === 'batch' && names.includes('bad'));
-        return {
-          line: names,
-          apply() {
-            fail(step === 'apply' && names.includes('bad'));
-            applied.push(...names);
-          },
-        };
-      },
-      snapshot: () => [],
-    },
+    { publish: ({ publish }) => publish(), snapshot: () => [], checkWritable: async () => undefined },
     { closed: 'closed', log: { warn: () => undefined, error: () => undefined }, compaction: { fromBytes: 1e9 } },
   );
-  writer.open(false);
-  await expect(writer.put({ name: 'bad' })).rejects.toThrow(message);
-  await writer.put({ name: 'good' });
+  writer.open({ hasJournal: false, snapshotBytes: 0 });
+  const put = (id: string) => {
+    const failing = (where: string) => {
+      if (id === 'bad' && where === step) throw new Error('wrong');
+    };
+    const change = {
+      op: 'put' as const,
+      section: 'tools',
+      id,
+      get json() {
+        failing('text');
+        return '{}';
+      },
+    };
+    const publish = () => {
+      failing('publication');
+      applied.push(id);
+    };
+    return writer.put({ changes: [change], publish });
+  };
+  await expect(put('bad')).rejects.toThrow(message);
+  await put('good');
   expect(applied).toEqual(['good']);
 });

@@ -1,44 +1,32 @@
 import { type Clock, errorReason } from './files.ts';
+import { changesLine } from './journal-line.ts';
 import type { Checkpoint, JournaledFile } from './journaled-file.ts';
-import { StoreError, type StoreLog, toStoreError } from './store.ts';
+import { type Commit, StoreError, type StoreLog, toStoreError } from './store.ts';
 
 /** Delay of a compaction after the first change that it will contain; it must end within a second. */
 const COMPACT_AFTER_MS = 500;
 /** A failed compaction is retried after the first delay, then after twice the previous one up to the second. */
 const RETRY_MS = { first: 1_000, longest: 30_000 };
 
-/** The promise of a change that is not stored yet. */
-export interface Pending {
+interface PendingCommit {
+  readonly commit: Commit;
   readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
 }
 
-/** Changes that are stored together. */
-export interface JournaledBatch {
-  /** The texts of their line in the journal; undefined if nothing has to be stored. */
-  readonly line: Iterable<string> | undefined;
-  /** They are durable: makes them visible. */
-  apply(): void;
-  /** Then settles their promises; without it, all resolve. */
-  settle?(): void;
-  /** They could not be stored; without it, all promises are rejected. */
-  fail?(error: StoreError): void;
-}
-
-/** A state in memory whose changes a {@link JournalWriter} stores. */
-export interface JournaledState<Change> {
-  batch(changes: readonly (Change & Pending)[]): JournaledBatch;
+/** The state in memory whose commits a {@link JournalWriter} stores. */
+export interface JournaledState {
+  /** Makes a commit visible that is durable. */
+  publish(commit: Commit): void;
   /** Text of the snapshot file with the state at the time of the call, in slices. */
   snapshot(generation: number): Iterable<string>;
-  /** True if a change may depend on the one before: those that wait fail with it. */
-  readonly isSequential?: boolean;
   /** Throws {@link StoreError} unless this process may write; `now`: a recent answer does not suffice. */
-  checkWritable?(now: boolean): Promise<void>;
+  checkWritable(now: boolean): Promise<void>;
 }
 
 /** Options of a {@link JournalWriter}. */
 export interface JournalWriterOptions {
-  /** The error of a change while the store is not open. */
+  /** The error of a commit while the writer is not open. */
   readonly closed: string;
   readonly log: StoreLog;
   /**
@@ -49,14 +37,14 @@ export interface JournalWriterOptions {
 }
 
 /**
- * Stores the changes of a state in the files of a {@link JournaledFile}. A change is durable at once: one line of the journal has
- * all changes that wait.
+ * Stores the commits of a state in the files of a {@link JournaledFile}. A commit is durable at once: one line of the journal has
+ * all commits that wait.
  */
-export class JournalWriter<Change extends object> {
-  protected readonly file: JournaledFile;
-  readonly #state: JournaledState<Change>;
+export class JournalWriter {
+  readonly #file: JournaledFile;
+  readonly #state: JournaledState;
   readonly #options: JournalWriterOptions;
-  #queue: (Change & Pending)[] = [];
+  #queue: PendingCommit[] = [];
   #writing: Promise<void> | undefined;
   /** True when journals exist whose records the snapshot file may not contain. */
   #needsCompaction = false;
@@ -67,25 +55,25 @@ export class JournalWriter<Change extends object> {
   #snapshotBytes = 0;
   #isOpen = false;
 
-  constructor(file: JournaledFile, state: JournaledState<Change>, options: JournalWriterOptions) {
-    this.file = file;
+  constructor(file: JournaledFile, state: JournaledState, options: JournalWriterOptions) {
+    this.#file = file;
     this.#state = state;
     this.#options = options;
   }
 
-  /** Opens the store with what was read: whether there was a journal, and the length of the snapshot file. */
-  open(hasJournal: boolean, snapshotBytes = 0): void {
+  /** Opens the log with what was read: whether there was a journal, and the length of the snapshot file. */
+  open({ hasJournal, snapshotBytes }: { readonly hasJournal: boolean; readonly snapshotBytes: number }): void {
     this.#isOpen = true;
     this.#needsCompaction = hasJournal;
     this.#snapshotBytes = snapshotBytes;
     if (hasJournal && 'clock' in this.#options.compaction) this.#scheduleCompaction();
   }
 
-  /** Resolves once the change is durable and visible. Rejects with {@link StoreError}, or as its batch does. */
-  put(change: Change): Promise<void> {
+  /** Resolves once the commit is durable and visible. Rejects with {@link StoreError}. */
+  put(commit: Commit): Promise<void> {
     if (!this.#isOpen) return Promise.reject(new StoreError(this.#options.closed));
     return new Promise((resolve, reject) => {
-      this.#queue.push({ ...change, resolve, reject });
+      this.#queue.push({ commit, resolve, reject });
       this.#writing ??= this.#write();
     });
   }
@@ -113,13 +101,13 @@ export class JournalWriter<Change extends object> {
     }
     try {
       // A rejected change at the end of the journal would come back with the next start.
-      await this.file.journal.repairTail();
+      await this.#file.journal.repairTail();
       if (this.#needsCompaction && mayCompact()) await this.#compact(await this.#takeCheckpoint());
     } catch (error) {
       // The journal still has every change, and the next start replays it.
-      throw new StoreError(`${this.file.snapshotPath} could not be written: ${errorReason(error)}`, { cause: error });
+      throw new StoreError(`${this.#file.snapshotPath} could not be written: ${errorReason(error)}`, { cause: error });
     } finally {
-      await this.file.journal.close();
+      await this.#file.journal.close();
     }
   }
 
@@ -135,32 +123,30 @@ export class JournalWriter<Change extends object> {
   }
 
   async #writeQueue(): Promise<void> {
-    const changes = this.#queue.splice(0);
-    let batch: JournaledBatch | undefined;
+    const pending = this.#queue.splice(0);
+    const { journal } = this.#file;
     try {
-      batch = this.#state.batch(changes);
-      const { line } = batch;
+      const line = changesLine(pending.flatMap(({ commit }) => commit.changes));
       if (line) {
-        if (this.#state.checkWritable) await this.#state.checkWritable(false);
-        await this.file.journal.append(line);
+        await this.#state.checkWritable(false);
+        await journal.append(line);
         this.#needsCompaction = true;
       }
     } catch (error) {
-      const failure = toStoreError(`${this.file.journal.path} could not be written`, error);
-      if (batch?.fail) batch.fail(failure);
-      else for (const { reject } of changes) reject(failure);
-      if (this.#state.isSequential) for (const { reject } of this.#queue.splice(0)) reject(failure);
-      // A compaction repairs the journal, even if no further change comes.
-      if (this.file.journal.hasTornTail) this.#scheduleCompaction();
+      const failure = toStoreError(`${journal.path} could not be written`, error);
+      for (const { reject } of pending) reject(failure);
+      // A compaction repairs the journal, even if no further commit comes.
+      if (journal.hasTornTail) this.#scheduleCompaction();
       return;
     }
-    try {
-      batch.apply();
-      if (batch.settle) batch.settle();
-      else for (const { resolve } of changes) resolve();
-    } catch (error) {
-      // They are stored; the next ones must not wait for them.
-      for (const { reject } of changes) reject(error);
+    for (const { commit, resolve, reject } of pending) {
+      try {
+        this.#state.publish(commit);
+        resolve();
+      } catch (error) {
+        // It is stored; the next ones must not wait for it.
+        reject(error);
+      }
     }
     this.#scheduleCompaction();
   }
@@ -169,7 +155,7 @@ export class JournalWriter<Change extends object> {
     if (this.#cancelTimer || this.#isCompactionDue || !this.#isOpen) return;
     const { compaction } = this.#options;
     if ('fromBytes' in compaction) {
-      const { length, hasTornTail } = this.file.journal;
+      const { length, hasTornTail } = this.#file.journal;
       const isLong = length >= Math.max(compaction.fromBytes, this.#snapshotBytes);
       this.#isCompactionDue = isLong && !hasTornTail && !this.#compacting;
       return;
@@ -197,10 +183,10 @@ export class JournalWriter<Change extends object> {
 
   /** Rotates the journal and takes the snapshot of the same moment. Called only while nothing is being written. */
   async #takeCheckpoint(): Promise<StateCheckpoint> {
-    await this.#state.checkWritable?.(false);
+    await this.#state.checkWritable(false);
     // A rejected change at the end of the old generation would come back if the process restarted during a compaction.
-    await this.file.journal.repairTail();
-    const checkpoint = this.file.rotateJournal();
+    await this.#file.journal.repairTail();
+    const checkpoint = this.#file.rotateJournal();
     const slices = this.#state.snapshot(checkpoint.generation);
     this.#needsCompaction = false;
     return { ...checkpoint, slices };
@@ -208,7 +194,7 @@ export class JournalWriter<Change extends object> {
 
   async #compact(checkpoint: StateCheckpoint): Promise<void> {
     const { slices } = checkpoint;
-    this.#snapshotBytes = await this.file.compact(checkpoint, slices, async () => this.#state.checkWritable?.(true));
+    this.#snapshotBytes = await this.#file.compact(checkpoint, slices, () => this.#state.checkWritable(true));
     this.#failedCompactions = 0;
   }
 
@@ -216,7 +202,7 @@ export class JournalWriter<Change extends object> {
   #onFailedCompaction(error: unknown): undefined {
     this.#failedCompactions++;
     this.#needsCompaction = true;
-    this.#options.log.error(`${this.file.snapshotPath} could not be written; changes stay in the journal`, { error });
+    this.#options.log.error(`${this.#file.snapshotPath} could not be written; changes stay in the journal`, { error });
     this.#scheduleCompaction();
     return undefined;
   }

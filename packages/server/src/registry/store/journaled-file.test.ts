@@ -5,27 +5,32 @@ import { ByteRange } from './byte-range.ts';
 import { tool, withoutTool } from './fixtures/ledger.ts';
 import { RecordedLog } from './fixtures/recorded-log.ts';
 import { VolatileFiles } from './fixtures/volatile-files.ts';
+import { changesLine, readOperations } from './journal-line.ts';
 import { ChecksummedLog, CorruptFileError, JournaledFile, jsonArray, readChecksummedLines } from './journaled-file.ts';
-import { commitRecord } from './registry-file.ts';
-import { readCommitRecord } from './registry-reader.ts';
-import type { Change } from './store.ts';
+import type { RecordedChange } from './store.ts';
 
 const FILE = 'registry.journal.1';
 
-/** The bytes of a journal with one line per group of commits. */
-async function written(...groups: Change[][][]): Promise<Buffer> {
+/** The bytes of a journal with one line per commit. */
+async function written(...commits: RecordedChange[][]): Promise<Buffer> {
   const files = new VolatileFiles();
   const log = new ChecksummedLog(files, `/folder/${FILE}`);
-  for (const group of groups) await log.append(commitRecord(group));
+  for (const changes of commits) await log.append(changesLine(changes) ?? []);
   return files.read(`/folder/${FILE}`);
 }
 
-function read(bytes: Buffer): { commits: Change[][]; torn: number } {
-  const commits: Change[][] = [];
+function read(bytes: Buffer): { commits: RecordedChange[][]; torn: number } {
+  const commits: RecordedChange[][] = [];
   const torn = runSteps(
     readChecksummedLines(FILE, ByteRange.of(bytes), function* (line, offset) {
-      const found = yield* readCommitRecord(line, FILE, offset);
-      commits.push(...found.map((changes) => [...changes]));
+      const found = yield* readOperations(line, FILE, offset);
+      commits.push(
+        Array.from(found, ([op, section, id, json]): RecordedChange => {
+          if (op === 'put') return { op, section, id, json };
+          if (op === 'remove') return { op, section, id };
+          throw new Error(`unexpected operation ${op}`);
+        }),
+      );
     }),
   );
   return { commits, torn };
@@ -33,47 +38,45 @@ function read(bytes: Buffer): { commits: Change[][]; torn: number } {
 
 describe('a journal', () => {
   it('returns every commit exactly as written', async () => {
-    const big: Change = { op: 'put', section: 'tools', json: '{"name":"☕\\ud800","n":9223372036854775807,\n"x":1.0}' };
-    const groups: Change[][][] = [[[big], [withoutTool('a\nb'), tool('c')]], [[]], [[tool('d')]]];
-    expect(read(await written(...groups))).toEqual({ commits: groups.flat(), torn: 0 });
+    const json = '{"name":"☕\\ud800","n":9223372036854775807,\n"x":1.0}';
+    const big: RecordedChange = { op: 'put', section: 'tools', id: '☕', json };
+    const commits = [[big], [withoutTool('a\nb'), tool('c')], [tool('d')]];
+    expect(read(await written(...commits))).toEqual({ commits, torn: 0 });
   });
 
   it('keeps a large commit intact although it is written in chunks', async () => {
     const commit = Array.from({ length: 5_000 }, (_, index) => tool(`tool ${index}`, { text: 'x'.repeat(200) }));
-    expect(read(await written([commit], [[tool('last')]])).commits).toEqual([commit, [tool('last')]]);
+    expect(read(await written(commit, [tool('last')])).commits).toEqual([commit, [tool('last')]]);
   });
 
   it('drops an incomplete write at its end, wherever it stopped', async () => {
-    const whole = await written([[tool('a')]], [[tool('b')]]);
-    const complete = (await written([[tool('a')]])).length;
+    const whole = await written([tool('a')], [tool('b')]);
+    const complete = (await written([tool('a')])).length;
     for (let length = complete; length < whole.length; length++) {
       expect(read(whole.subarray(0, length))).toEqual({ commits: [[tool('a')]], torn: length - complete });
     }
   });
 
   it('drops an end with blocks that never reached the disk', async () => {
-    const whole = await written([[tool('a')]], [[tool('b', { text: 'x'.repeat(500) })]]);
+    const whole = await written([tool('a')], [tool('b', { text: 'x'.repeat(500) })]);
     whole.fill(0, whole.length - 400, whole.length - 100);
     expect(read(whole).commits).toEqual([[tool('a')]]);
   });
 
   it('is corrupt when intact lines follow a broken one', async () => {
-    const whole = await written([[tool('a')]], [[tool('b')]], [[tool('c')]]);
+    const whole = await written([tool('a')], [tool('b')], [tool('c')]);
     const at = whole.indexOf('"b') + 1;
     whole[at] = 'x'.charCodeAt(0);
     expect(() => read(whole)).toThrow(CorruptFileError);
   });
 
-  it.each([
-    '{}',
-    '[[{"op":"put","section":"tools"}]]',
-    '[[{"op":"put","section":"shoes","json":"{}"}]]',
-    '[[',
-    '[[1]]',
-  ])('is corrupt when a line with a valid checksum contains %s', (body) => {
-    const line = Buffer.from(`${body}\t${crc32(body).toString(16).padStart(8, '0')}\n`);
-    expect(() => read(line)).toThrow('has an unknown change at byte 0');
-  });
+  it.each(['{}', '[["put","tools","a"]]', '[["put","tools","a",{}]]', '[["rename","tools","a","b"]]', '[', '[1]'])(
+    'is corrupt when a line with a valid checksum contains %s',
+    (body) => {
+      const line = Buffer.from(`${body}\t${crc32(body).toString(16).padStart(8, '0')}\n`);
+      expect(() => read(line)).toThrow('has an unknown record at byte 0');
+    },
+  );
 
   it('ignores files with other names', async () => {
     const files = new VolatileFiles();

@@ -22,9 +22,6 @@ export class CorruptFileError extends Error {
   }
 }
 
-/** What operators do to start without a corrupt file. */
-export const START_WITHOUT = 'set SERVICE_PERSIST_RECOVER=rename to start without it';
-
 /** Renames corrupt files to `<name>.corrupt-<now>`. Returns the number of those that exist. */
 async function quarantine(
   { files, folder, log }: Pick<JournaledFileOptions, 'files' | 'folder' | 'log'>,

@@ -1,14 +1,9 @@
-import { z } from 'zod';
 import { forEachInSteps, type Steps } from '../steps.ts';
 import type { ByteRange } from './byte-range.ts';
-import {
-  CorruptFileError,
-  checksummedLine,
-  jsonArray,
-  readChecksummedLines,
-  requireVersion,
-} from './journaled-file.ts';
+import { type LineOperation, readOperations } from './journal-line.ts';
+import { CorruptFileError, checksummedLine, readChecksummedLines, requireVersion } from './journaled-file.ts';
 import { applyMergePatch } from './merge-patch.ts';
+import type { LogConsumer } from './record-log.ts';
 import type { RecordedChange, RecordedPut } from './store.ts';
 
 /** The file with the records, beside `registry.json`. */
@@ -18,15 +13,18 @@ const VERSION = 1;
 /** Characters of a line of the snapshot, each of which is written in one turn of the event loop. */
 const LINE_CHARACTERS = 64 * 1024;
 
-/** Each line of the files is a list of operations. The content of a record is its exact text, a patch is a JSON Merge Patch. */
-const operation = z.union([
-  z.tuple([z.literal('put'), z.string(), z.string(), z.string()]),
-  z.tuple([z.literal('patch'), z.string(), z.string(), z.unknown()]),
-  z.tuple([z.literal('remove'), z.string(), z.string()]),
-  z.tuple([z.literal('begin'), z.unknown(), z.int().positive()]),
-  z.tuple([z.literal('end')]),
-]);
-const operations = z.array(operation);
+/** How a log stores its records in a snapshot file. The journal beside it is the same in all formats. */
+export interface LogFormat {
+  readonly snapshotName: string;
+  /** Name of the journal files without their number. */
+  readonly journalName: string;
+  /** Whether one consumer has all records, and must have them before the snapshot can be written again. */
+  readonly hasOneConsumer: boolean;
+  /** Reads the files, the snapshot first. */
+  readonly createReader: () => ReadRecords;
+  /** The text of a snapshot with these records, in slices. `generation`: the first one of the journal that it lacks. */
+  readonly write: (sources: readonly Iterable<RecordedPut>[], generation: number) => Iterable<string>;
+}
 
 /** A record with patches that have not been applied: a thousand of one must not copy it a thousand times. */
 interface ReadRecord {
@@ -43,19 +41,23 @@ export class ReadRecords {
 
   /** Reads the snapshot. Throws {@link CorruptFileError}, or `StoreError` for a later version. */
   *readSnapshot(bytes: ByteRange): Steps<void> {
-    const torn = yield* readChecksummedLines(RECORDS_FILE, bytes, (...line) => this.readLine(RECORDS_FILE, ...line));
+    const torn = yield* readChecksummedLines(RECORDS_FILE, bytes, (line, offset) =>
+      this.readLine(line, RECORDS_FILE, offset),
+    );
     if (torn > 0) throw new CorruptFileError(RECORDS_FILE, `is corrupt at byte ${bytes.length - torn}`);
     if (!this.#isWhole) throw new CorruptFileError(RECORDS_FILE, 'is incomplete');
   }
 
   /** Applies a line of a file, at this offset. Throws as {@link readSnapshot}. */
-  *readLine(file: string, line: ByteRange, offset: number): Steps<void> {
-    const problem = `has an unknown record at byte ${offset}`;
-    const read = parse(line.toString());
-    if (!read) throw new CorruptFileError(file, problem);
-    yield* forEachInSteps(read, (each) => {
-      if (!this.#apply(each)) throw new CorruptFileError(file, problem);
+  *readLine(line: ByteRange, file: string, offset: number): Steps<void> {
+    yield* forEachInSteps(yield* readOperations(line, file, offset), (each) => {
+      if (!this.#apply(each)) throw new CorruptFileError(file, `has an unknown record at byte ${offset}`);
     });
+  }
+
+  /** Passes the records in the sections of a consumer to it. */
+  async load(consumer: LogConsumer): Promise<void> {
+    await consumer.reload(Map.groupBy(this.puts(consumer.sections), ({ section }) => section));
   }
 
   /** Applies a commit. */
@@ -79,7 +81,7 @@ export class ReadRecords {
   }
 
   /** False for an operation that cannot follow those before it. */
-  #apply(each: z.output<typeof operation>): boolean {
+  #apply(each: LineOperation): boolean {
     if (each[0] === 'begin') {
       requireVersion(RECORDS_FILE, each[1], VERSION);
       this.generation = each[2];
@@ -98,49 +100,40 @@ export class ReadRecords {
   }
 }
 
-function parse(text: string): z.output<typeof operations> | undefined {
-  try {
-    return operations.safeParse(JSON.parse(text)).data;
-  } catch {
-    return undefined;
-  }
-}
-
 function textOf({ json, patches }: ReadRecord): string {
   if (patches.length === 0) return json;
   return JSON.stringify(patches.reduce((value, patch) => applyMergePatch(value, patch), JSON.parse(json)));
 }
 
-/** The line of the journal with these changes; undefined without any. */
-export function changesLine(changes: readonly RecordedChange[]): Iterable<string> | undefined {
-  return changes.length === 0 ? undefined : jsonArray(changes.values().map(operationText));
-}
+/** The files of all records but those of the registry. */
+export const RECORDS_FORMAT: LogFormat = {
+  snapshotName: RECORDS_FILE,
+  journalName: 'records.journal',
+  hasOneConsumer: false,
+  createReader: () => new ReadRecords(),
+  write: snapshotLines,
+};
 
-function operationText(change: RecordedChange): string {
-  const { op, section, id } = change;
-  if (change.op === 'remove') return JSON.stringify([op, section, id]);
-  const patch = change.patch?.();
-  return JSON.stringify(patch ? ['patch', section, id, patch] : [op, section, id, change.json]);
-}
-
-/** The text of the snapshot with these records, in slices. `generation`: the first one of the journal that it lacks. */
-export function* snapshotLines(sources: readonly Iterable<RecordedPut>[], generation: number): Generator<string> {
+function* snapshotLines(sources: readonly Iterable<RecordedPut>[], generation: number): Generator<string> {
   yield checksummed([JSON.stringify(['begin', VERSION, generation])]);
   let texts: string[] = [];
   let characters = 0;
-  for (const source of sources) {
-    for (const put of source) {
-      texts.push(operationText({ ...put, patch: undefined }));
-      characters += put.json.length;
-      if (characters < LINE_CHARACTERS) continue;
-      yield checksummed(texts);
-      texts = [];
-      characters = 0;
-    }
+  for (const { section, id, json } of concatenated(sources)) {
+    texts.push(JSON.stringify(['put', section, id, json]));
+    characters += json.length;
+    if (characters < LINE_CHARACTERS) continue;
+    yield checksummed(texts);
+    texts = [];
+    characters = 0;
   }
   yield checksummed([...texts, '["end"]']);
 }
 
 function checksummed(operations: readonly string[]): string {
   return Buffer.concat([...checksummedLine([`[${operations.join()}]`])]).toString();
+}
+
+/** The records of several sources, one after the other. */
+export function* concatenated(sources: readonly Iterable<RecordedPut>[]): Generator<RecordedPut> {
+  for (const source of sources) yield* source;
 }

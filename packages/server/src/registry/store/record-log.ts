@@ -1,4 +1,4 @@
-import type { Commit, Conflict, RecordedPut, SharedRecord } from './store.ts';
+import type { Commit, Conflict, RecordedPut, StoredRecords } from './store.ts';
 
 /** A change of a record that is stored; `json` is null for a removal. */
 export interface StoredChange {
@@ -13,8 +13,11 @@ export interface LogConsumer {
   readonly sections: readonly string[];
   /** Makes commits of other replicas visible, in order. */
   apply(changes: readonly StoredChange[]): Promise<void>;
-  /** Replaces its state by these records: at the start, and when too much has changed. Throws if it cannot use them. */
-  reload(records: ReadonlyMap<string, readonly SharedRecord[]>): Promise<void>;
+  /**
+   * Replaces its state by these records, then by what `later` makes of them: at the start, and when too much has changed. Throws
+   * if it cannot use them. Only the records of the registry in a file are not up to date.
+   */
+  reload(records: StoredRecords, later?: Iterable<StoredChange>): Promise<void>;
   /** Resolves when what was applied is in effect, if that takes longer. */
   settled?(): Promise<unknown>;
   /** Its records as of the call, to be read any number of times. Their texts may be created when they are read. */
@@ -23,13 +26,15 @@ export interface LogConsumer {
 
 /**
  * The records of the service in the order of their commits: in a folder, in a database that replicas share, or in memory only. What
- * they contain is up to its consumers, which are mostly a `Collection`.
+ * they contain is up to its consumers: the registry, and mostly a `Collection`.
  */
 export interface RecordLog {
   /** Whether the records outlive the process. */
   readonly isDurable: boolean;
   /** Whether other replicas change the records too. */
   readonly isShared: boolean;
+  /** First generation of the journal that a snapshot file of this moment lacks; 1 without files. */
+  readonly nextGeneration: number;
 
   /** Loads the records of a consumer with its `reload`, and keeps it up to date from then on. */
   add(consumer: LogConsumer): Promise<void>;
@@ -57,12 +62,8 @@ export interface RecordLog {
 }
 
 /** The changes in a section that replace the records with these ids by others. */
-export function replacement(
-  section: string,
-  ids: Iterable<string>,
-  records: ReadonlyMap<string, readonly SharedRecord[]>,
-): StoredChange[] {
-  const stored = new Map(records.get(section)?.map(({ id, json }) => [id, json]));
+export function replacement(section: string, ids: Iterable<string>, records: StoredRecords): StoredChange[] {
+  const stored = new Map(Array.from(records.get(section) ?? [], ({ id, json }) => [id, json]));
   const removed = [...ids].filter((id) => !stored.has(id)).map((id) => ({ section, id, json: null }));
   return [...removed, ...Array.from(stored, ([id, json]) => ({ section, id, json }))];
 }
@@ -72,6 +73,7 @@ export function memoryLog(records: readonly RecordedPut[] = []): RecordLog {
   return {
     isDurable: false,
     isShared: false,
+    nextGeneration: 1,
     add: (consumer) => consumer.reload(Map.groupBy(records, ({ section }) => section)),
     commit: async ({ publish }) => publish(),
     refresh: async () => undefined,

@@ -1,16 +1,28 @@
 import { describe, expect, it } from 'vitest';
 import { runSteps } from '../steps.ts';
 import { ByteRange } from './byte-range.ts';
+import { type Entries, noEntries } from './fixtures/changes.ts';
 import { CorruptFileError } from './journaled-file.ts';
-import { snapshotSlices } from './registry-file.ts';
+import { REGISTRY_FORMAT } from './registry-file.ts';
 import { readSnapshot } from './registry-reader.ts';
-import { noEntries, SECTIONS, StoreError } from './store.ts';
+import { type RecordedPut, SECTIONS, StoreError, UNKNOWN_MEMBERS } from './store.ts';
 
 function read(text: string) {
-  const { entries: iterables, ...others } = runSteps(readSnapshot(ByteRange.of(Buffer.from(text))));
+  const { records, generation } = runSteps(readSnapshot(ByteRange.of(Buffer.from(text))));
+  const textsOf = (section: string) => Array.from(records.get(section) ?? [], ({ json }) => json);
   const entries = noEntries();
-  for (const section of SECTIONS) entries[section] = [...iterables[section]];
-  return { entries, ...others };
+  for (const section of SECTIONS) entries[section] = textsOf(section);
+  return { entries, extras: textsOf(UNKNOWN_MEMBERS).map((json) => json.slice(1, -1)), generation };
+}
+
+/** The text of a file with these entries and members. */
+function write(entries: Partial<Entries>, extras: readonly string[] = [], generation = 1): string {
+  const put =
+    (section: string) =>
+    (json: string): RecordedPut => ({ op: 'put', section, id: '', json });
+  const members = extras.map((text) => `{${text}}`).map(put(UNKNOWN_MEMBERS));
+  const records = SECTIONS.flatMap((section) => (entries[section] ?? []).map(put(section)));
+  return [...REGISTRY_FORMAT.write([records, members], generation)].join('');
 }
 
 describe('reading registry.json', () => {
@@ -28,10 +40,9 @@ describe('reading registry.json', () => {
   it('returns the written texts at any depth, and does not change them when they are written again', () => {
     const pretty = JSON.stringify({ name: 'ä', schema: { deep: [1, { x: 'a\n    b' }] } }, null, 2);
     const odd = '{\n\t"name": "tabs",\n"at": "the margin"\n}';
-    const write = (texts: string[]): string => [...snapshotSlices({ ...noEntries(), tools: texts }, [], 7)].join('');
-    const first = write([pretty, odd]);
+    const first = write({ tools: [pretty, odd] }, [], 7);
     expect(read(first).entries.tools).toEqual([pretty, odd]);
-    expect(write(read(first).entries.tools)).toBe(first);
+    expect(write(read(first).entries, [], 7)).toBe(first);
     expect(read(first).generation).toBe(7);
   });
 
@@ -39,7 +50,7 @@ describe('reading registry.json', () => {
     const extras = ['"x-größe" :  { "n": 1.0, "big": 12345678901234567890 }', '"caf\\u00e9":[\n    1\n  ]'];
     const found = read(`{"version":1,${extras[0]},"tools":[{"name":"ü"}],\n  ${extras[1]}}`);
     expect(found.extras).toEqual(extras);
-    const text = [...snapshotSlices({ ...noEntries(), tools: found.entries.tools }, found.extras, 1)].join('');
+    const text = write(found.entries, found.extras);
     expect(read(text).extras).toEqual(extras);
     expect(JSON.parse(text)).toMatchObject({ café: [1], 'x-größe': { n: 1 } });
   });
@@ -78,7 +89,7 @@ describe('reading registry.json', () => {
 describe('writing registry.json', () => {
   it('is pretty-printed JSON with the version first and the sections in order', () => {
     const entry = JSON.stringify({ name: 'a', labels: {} }, null, 2);
-    const text = [...snapshotSlices({ ...noEntries(), namespaces: [entry, entry] }, [], 3)].join('');
+    const text = write({ namespaces: [entry, entry] }, [], 3);
     const { namespaces: _, ...others } = noEntries();
     const same = { name: 'a', labels: {} };
     expect(JSON.stringify(JSON.parse(text))).toBe(
@@ -89,10 +100,10 @@ describe('writing registry.json', () => {
 
   it('is written in slices of at most a thousand entries, created one at a time', () => {
     let made = 0;
-    function* tools(): Generator<string> {
-      for (; made < 2_500; made++) yield `{"name":"${made}"}`;
+    function* tools(): Generator<RecordedPut> {
+      for (; made < 2_500; made++) yield { op: 'put', section: 'tools', id: '', json: `{"name":"${made}"}` };
     }
-    const slices = snapshotSlices({ ...noEntries(), tools: tools() }, [], 1);
+    const slices = REGISTRY_FORMAT.write([tools()], 1);
     let text = '';
     let before = 0;
     for (const slice of slices) {

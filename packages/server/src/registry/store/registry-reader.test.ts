@@ -1,9 +1,8 @@
 import { expect, it } from 'vitest';
 import type { Steps } from '../steps.ts';
 import { ByteRange } from './byte-range.ts';
-import { snapshotSlices } from './registry-file.ts';
-import { readCommitRecord, readSnapshot } from './registry-reader.ts';
-import { noEntries } from './store.ts';
+import { readOperations } from './journal-line.ts';
+import { readSnapshot } from './registry-reader.ts';
 
 const LARGE = JSON.stringify({ name: 'large', text: 'x'.repeat(4 * 1024 * 1024) });
 
@@ -16,12 +15,12 @@ function counted<T>(steps: Steps<T>): { readonly result: T; readonly count: numb
 }
 
 it('a snapshot is scanned in steps, whatever its entries are, and each entry is read by itself', () => {
-  const bytes = Buffer.from([...snapshotSlices({ ...noEntries(), tools: [LARGE, '{"name":"b"}'] }, [], 1)].join(''));
+  const bytes = Buffer.from(`{"tools":[${LARGE},{"name":"b"}]}`);
   const { result, count } = counted(readSnapshot(ByteRange.of(bytes)));
   expect(count).toBeGreaterThanOrEqual(16);
-  const tools = result.entries.tools[Symbol.iterator]();
-  expect(tools.next().value).toBe(LARGE);
-  expect(tools.next().value).toBe('{"name":"b"}');
+  const tools = Iterator.from(result.records.get('tools') ?? []);
+  expect(tools.next().value?.json).toBe(LARGE);
+  expect(tools.next().value?.json).toBe('{"name":"b"}');
   expect(tools.next().done).toBe(true);
 });
 
@@ -31,7 +30,9 @@ it('characters that several pieces of a file divide are UTF-8, others are not', 
     // At the end of a piece, whatever it is, there is a part of a character of two, three or four bytes.
     const text = 'é€😀'.repeat(60_000);
     const bytes = Buffer.from(`{"tools":[{"name":"${'x'.repeat(length)}${text}"}]}`);
-    expect(JSON.parse([...read(bytes).result.entries.tools][0] ?? '').name).toBe('x'.repeat(length) + text);
+    expect(JSON.parse([...(read(bytes).result.records.get('tools') ?? [])][0]?.json ?? '').name).toBe(
+      'x'.repeat(length) + text,
+    );
     const broken = Buffer.from(bytes);
     // A byte of a character.
     broken[256 * 1024 + length] = 0x22;
@@ -39,17 +40,17 @@ it('characters that several pieces of a file divide are UTF-8, others are not', 
   }
 });
 
-it('a journal record is scanned in steps, and its changes are checked when they are read', () => {
-  const put = { op: 'put', section: 'tools', json: LARGE };
-  const line = Buffer.from(JSON.stringify([[put], [put, { op: 'other' }]]));
-  const { result, count } = counted(readCommitRecord(ByteRange.of(line), 'registry.journal.1', 7));
+it('a line of a journal is scanned in steps, and its changes are checked when they are read', () => {
+  const put = ['put', 'tools', 'large', LARGE];
+  const line = Buffer.from(JSON.stringify([put, put, ['other']]));
+  const { result, count } = counted(readOperations(ByteRange.of(line), 'registry.journal.1', 7));
   expect(count).toBeGreaterThanOrEqual(32);
-  expect(result.map((changes) => changes[Symbol.iterator]().next().value)).toEqual([put, put]);
-  expect(() => result.map((changes) => [...changes])).toThrow('has an unknown change at byte 7');
+  expect(Iterator.from(result).take(2).toArray()).toEqual([put, put]);
+  expect(() => [...result]).toThrow('has an unknown record at byte 7');
 });
 
-it.each(['', '{}', '[{}]', '[[1]', '[[1]]x'])('%j is no journal record', (text) => {
-  expect(() => counted(readCommitRecord(ByteRange.of(Buffer.from(text)), 'registry.journal.1', 0))).toThrow(
-    'has an unknown change at byte 0',
+it.each(['', '{}', '[{}]', '[[1]', '[[1]]x'])('%j is no line of a journal', (text) => {
+  expect(() => [...counted(readOperations(ByteRange.of(Buffer.from(text)), 'registry.journal.1', 0)).result]).toThrow(
+    'has an unknown record at byte 0',
   );
 });

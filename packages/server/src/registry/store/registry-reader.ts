@@ -1,35 +1,36 @@
 import { isUtf8 } from 'node:buffer';
-import { tryParseJson } from '@sluice/protocol/json/parse';
 import { type JsonKind, JsonScanner, type JsonSink } from '@sluice/protocol/json/scanner';
 import { stringValue } from '@sluice/protocol/json/text';
-import { z } from 'zod';
 import type { Steps } from '../steps.ts';
 import type { ByteRange } from './byte-range.ts';
 import { errorReason } from './files.ts';
+import { readAt, STEP_BYTES, scan } from './journal-line.ts';
 import { CorruptFileError, requireVersion } from './journaled-file.ts';
-import { JOURNAL_MEMBER, SNAPSHOT_NAME, VERSION } from './registry-file.ts';
-import { type Change, noEntries, SECTIONS, type Section } from './store.ts';
+import { SECTIONS, type Section, type StoredRecord, type StoredRecords, UNKNOWN_MEMBERS } from './store.ts';
+
+/** The snapshot file, which other programs read too. */
+export const SNAPSHOT_NAME = 'registry.json';
+
+/** Version of the file format. */
+export const VERSION = 1;
+/** Member with the first journal generation that the snapshot lacks. */
+export const JOURNAL_MEMBER = 'journal';
 
 /** The content of `registry.json`. */
-export interface Snapshot {
-  /** The texts are created when they are read: together they are larger than the registry. */
-  readonly entries: Readonly<Record<Section, Iterable<string>>>;
-  /** Members unknown to this version, as exact text (key, colon and value) in file order. */
-  readonly extras: readonly string[];
+export interface RegistrySnapshot {
+  /** By section. The texts are created when they are read: together they are larger than the registry. */
+  readonly records: StoredRecords;
   /** First journal generation to replay; undefined in a file that this service did not write. */
   readonly generation: number | undefined;
 }
-
-/** Bytes that are scanned in one step. */
-const STEP_BYTES = 256 * 1024;
 
 /**
  * Reads `registry.json`. All of it is checked to be JSON, so that the entries can be scanned without further checks.
  * Throws {@link CorruptFileError}, or `StoreError` for a later version.
  */
-export function* readSnapshot(bytes: ByteRange): Steps<Snapshot> {
+export function* readSnapshot(bytes: ByteRange): Steps<RegistrySnapshot> {
   const outline = new SnapshotOutline();
-  if (!(yield* scan(utf8Pieces(bytes), outline))) {
+  if (!(yield* scan(utf8Pieces(bytes), outline.scanner))) {
     throw new CorruptFileError(SNAPSHOT_NAME, `is not valid JSON: ${syntaxError(bytes)}`);
   }
   if (!outline.isObject) throw new CorruptFileError(SNAPSHOT_NAME, 'is not a JSON object');
@@ -41,17 +42,18 @@ export function* readSnapshot(bytes: ByteRange): Steps<Snapshot> {
   if (version !== undefined) requireVersion(SNAPSHOT_NAME, version, VERSION);
   if (outline.problem !== undefined) throw new CorruptFileError(SNAPSHOT_NAME, outline.problem);
   const known = new Set<string>(['version', JOURNAL_MEMBER, ...SECTIONS]);
-  const extras = [...outline.members].filter(([member]) => !known.has(member));
-  const entries: Record<Section, Iterable<string>> = noEntries();
+  const records = new Map<string, Iterable<StoredRecord>>();
   for (const [section, positions] of outline.entries) {
-    // Reverses the indentation of `snapshotSlices`, so that rewriting a file does not indent it further.
-    entries[section] = readAt(bytes, positions, (text) => text.replaceAll('\n    ', '\n'));
+    // Reverses the indentation with which the file is written, so that writing it again does not indent it further.
+    const read = (text: string) => ({ id: '', json: text.replaceAll('\n    ', '\n') });
+    records.set(section, readAt(bytes, positions, read));
   }
-  return {
-    entries,
-    extras: extras.map(([, { start, end }]) => bytes.toString(start, end)),
-    generation: readGeneration(value(JOURNAL_MEMBER)),
-  };
+  const unknown = [...outline.members].filter(([member]) => !known.has(member));
+  records.set(
+    UNKNOWN_MEMBERS,
+    unknown.map(([, { start, end }], at) => ({ id: String(at), json: `{${bytes.toString(start, end)}}` })),
+  );
+  return { records, generation: readGeneration(value(JOURNAL_MEMBER)) };
 }
 
 /** Pieces of a file that end between characters. Throws {@link CorruptFileError} if it is not UTF-8. */
@@ -75,23 +77,6 @@ function lastCharacterStart(bytes: Buffer): number {
   return start;
 }
 
-function* pieces(bytes: ByteRange): Generator<Buffer> {
-  for (let at = 0; at < bytes.length; at += STEP_BYTES) {
-    yield bytes.read(at, Math.min(bytes.length, at + STEP_BYTES));
-  }
-}
-
-/** Scans JSON; returns whether it is valid. */
-function* scan(pieces: Iterable<Buffer>, outline: Outline): Steps<boolean> {
-  const scanner = new JsonScanner(outline);
-  outline.scanner = scanner;
-  for (const piece of pieces) {
-    scanner.write(piece);
-    yield;
-  }
-  return scanner.isComplete;
-}
-
 function syntaxError(bytes: ByteRange): string {
   try {
     JSON.parse(bytes.toString());
@@ -101,14 +86,9 @@ function syntaxError(bytes: ByteRange): string {
   }
 }
 
-/** A sink that reads keys. */
-interface Outline extends JsonSink {
-  scanner: JsonScanner | undefined;
-}
-
 /** Positions of the members and entries of `registry.json`; each text is at offsets `start` to `end`. */
-class SnapshotOutline implements Outline {
-  scanner: JsonScanner | undefined = undefined;
+class SnapshotOutline implements JsonSink {
+  readonly scanner: JsonScanner = new JsonScanner(this);
   isObject = false;
   /** The first member that has a wrong type. */
   problem: string | undefined = undefined;
@@ -124,7 +104,7 @@ class SnapshotOutline implements Outline {
   #current: number[] = [];
 
   onKey(start: number): void {
-    const token = this.scanner?.token;
+    const token = this.scanner.token;
     // A key of more than 64 KiB is unknown to any version, but is kept.
     this.#key = token === undefined ? `member at byte ${start}` : stringValue(token);
     this.#keyStart = start;
@@ -159,66 +139,8 @@ class SnapshotOutline implements Outline {
   }
 }
 
-/** What `read` makes of each text, whenever it is needed. `positions`: start and end of each text, alternating. */
-function readAt<T>(bytes: ByteRange, positions: readonly number[], read: (text: string) => T): Iterable<T> {
-  return {
-    *[Symbol.iterator]() {
-      for (let at = 0; at < positions.length; at += 2) yield read(bytes.toString(positions[at], positions[at + 1]));
-    },
-  };
-}
-
 function readGeneration(value: unknown): number | undefined {
   if (value === undefined) return undefined;
   if (typeof value === 'number' && Number.isSafeInteger(value) && value > 0) return value;
   throw new CorruptFileError(SNAPSHOT_NAME, `has an unknown value of "${JOURNAL_MEMBER}": ${JSON.stringify(value)}`);
-}
-
-const change = z.discriminatedUnion('op', [
-  z.object({ op: z.literal('put'), section: z.enum(SECTIONS), json: z.string() }),
-  z.object({ op: z.literal('remove'), section: z.enum(SECTIONS), id: z.string() }),
-]);
-
-/** The commits of a journal record; each change is parsed when it is read, and throws {@link CorruptFileError} if unknown. */
-export function* readCommitRecord(line: ByteRange, file: string, offset: number): Steps<Iterable<Change>[]> {
-  const unknownChange = () => new CorruptFileError(file, `has an unknown change at byte ${offset}`);
-  const outline = new RecordOutline();
-  const isValid = yield* scan(pieces(line), outline);
-  if (!isValid || !outline.isList) throw unknownChange();
-  const read = (text: string): Change => {
-    const { data } = change.safeParse(tryParseJson(text));
-    if (!data) throw unknownChange();
-    return data;
-  };
-  return outline.commits.map((positions) => readAt(line, positions, read));
-}
-
-/** Positions of the changes in a journal record: an array of commits, each an array of changes. */
-class RecordOutline implements Outline {
-  scanner: JsonScanner | undefined = undefined;
-  /** Whether it is an array of arrays. */
-  isList = true;
-  /** Start and end of each change of a commit, alternating. */
-  readonly commits: number[][] = [];
-  #depth = 0;
-
-  onKey(): void {}
-
-  onValue(kind: JsonKind, start: number): boolean {
-    this.#depth++;
-    if (this.#depth === 3) {
-      this.commits.at(-1)?.push(start);
-      return false;
-    }
-    if (kind !== 'array') this.isList = false;
-    else if (this.#depth === 2) this.commits.push([]);
-    return kind === 'array';
-  }
-
-  onScalar(): void {}
-
-  onEnd(end: number): void {
-    if (this.#depth === 3) this.commits.at(-1)?.push(end);
-    this.#depth--;
-  }
 }

@@ -7,14 +7,14 @@ import { DEFAULT_NAMESPACE } from '../../registry/entries.ts';
 import { commit } from '../../registry/fixtures/commit.ts';
 import { registerService, removeServices } from '../../registry/operations-topology.ts';
 import { Registry, type RegistryCommit } from '../../registry/registry.ts';
-import { memoryStore } from '../../registry/store/store.ts';
+import { memoryLog } from '../../registry/store/record-log.ts';
 import { GrpcChannels, loadProtocols } from './channels.ts';
 import { startWorkingService } from './fixtures/working-service.ts';
 import { callUnary } from './grpc-client.ts';
 
 /** Services with these names and ports, and their channels. */
 async function channelsTo(services: Readonly<Record<string, number>>, restAfterMs?: number) {
-  const registry = new Registry(memoryStore());
+  const registry = new Registry(memoryLog());
   await registry.load();
   const put = (name: string, port: number) => {
     const input: ServiceInput = { name, host: '127.0.0.1', port, serviceType: 'tool-invoker', labels: {} };

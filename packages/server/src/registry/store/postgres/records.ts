@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { StoredChange } from '../record-log.ts';
-import type { RecordedChange, SharedRecord } from '../store.ts';
+import type { RecordedChange, StoredRecord } from '../store.ts';
 import type { Transaction } from './database.ts';
 
 /** Rows read at once. */
@@ -71,10 +71,10 @@ export async function lockRevision(transaction: Transaction, replica: string): P
 }
 
 /** The records of a section in the order in which they were added, page by page. */
-export async function* readRecords(transaction: Transaction, section: string): AsyncGenerator<SharedRecord[]> {
+export async function* readRecords(transaction: Transaction, section: string): AsyncGenerator<StoredRecord[]> {
   let last: readonly [string | number, number] = [-1, -1];
   for (;;) {
-    const rows = await transaction.query<SharedRecord & { added: string; position: number }>(
+    const rows = await transaction.query<StoredRecord & { added: string; position: number }>(
       `SELECT id, json, is_shadowed AS "isShadowed", added, position FROM sluice.records
        WHERE section = $1 AND (added, position) > ($2, $3) ORDER BY added, position LIMIT ${PAGE}`,
       [section, ...last],

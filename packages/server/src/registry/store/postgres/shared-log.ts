@@ -5,7 +5,7 @@ import {
   type Commit,
   type Conflict,
   ReadOnlyStoreError,
-  type SharedRecord,
+  type StoredRecord,
   StoreError,
   type StoreLog,
   UnavailableStoreError,
@@ -66,6 +66,7 @@ export interface SharedLogOptions {
 export class SharedLog implements RecordLog {
   readonly isDurable = true;
   readonly isShared = true;
+  readonly nextGeneration = 1;
   readonly members: Membership;
   /** Commits, and those that were made again because other replicas had committed meanwhile. */
   readonly counts = { commits: 0, conflicts: 0 };
@@ -440,10 +441,10 @@ export class SharedLog implements RecordLog {
 async function readSections(
   transaction: Transaction,
   sections: readonly string[],
-): Promise<Map<string, SharedRecord[]>> {
-  const found = new Map<string, SharedRecord[]>();
+): Promise<Map<string, StoredRecord[]>> {
+  const found = new Map<string, StoredRecord[]>();
   for (const section of sections) {
-    const records: SharedRecord[] = [];
+    const records: StoredRecord[] = [];
     for await (const page of readRecords(transaction, section)) records.push(...page);
     found.set(section, records);
   }

@@ -1,6 +1,6 @@
 import { Emitter } from '@sluice/protocol/emitter';
 import { replacement, type StoredChange } from '../record-log.ts';
-import type { Commit, RecordedChange, RecordedPut, SharedRecord } from '../store.ts';
+import type { Commit, RecordedChange, RecordedPut, StoredRecords } from '../store.ts';
 import type { Follower, SharedLog } from './shared-log.ts';
 
 /** A record; without content if it has been removed. */
@@ -77,7 +77,7 @@ export class SharedRecords<Content> implements Follower {
     for (const { id, json } of changes) this.#put(id, json ?? undefined);
   }
 
-  async reload(records: ReadonlyMap<string, readonly SharedRecord[]>): Promise<void> {
+  async reload(records: StoredRecords): Promise<void> {
     await this.apply(replacement(this.#section, this.records.keys(), records));
   }
 

@@ -9,7 +9,7 @@ import { commit } from '../../../registry/fixtures/commit.ts';
 import { addForward } from '../../../registry/fixtures/upstreams.ts';
 import { Registry } from '../../../registry/registry.ts';
 import { runSteps } from '../../../registry/steps.ts';
-import { memoryStore } from '../../../registry/store/store.ts';
+import { memoryLog } from '../../../registry/store/record-log.ts';
 import { openModern } from '../rpc-client.ts';
 import { Upstream } from '../upstream.ts';
 import { Subscription, type SubscriptionOptions } from './subscription.ts';
@@ -117,7 +117,7 @@ it.each(['ended', 'broken'])('a stream that is %s is reopened with another id an
 });
 
 it('a uri that an operator has hidden gets no updates, and is left out when the stream is opened again', async () => {
-  const registry = new Registry(memoryStore());
+  const registry = new Registry(memoryLog());
   await registry.load();
   const change = (operation: (draft: Draft) => unknown) => commit(registry, operation);
   await change((draft) => addForward(draft, 'crm'));

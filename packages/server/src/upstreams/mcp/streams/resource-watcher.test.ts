@@ -8,7 +8,7 @@ import { commit } from '../../../registry/fixtures/commit.ts';
 import { applyCatalogs } from '../../../registry/fixtures/operations.ts';
 import { addForward, catalog, items } from '../../../registry/fixtures/upstreams.ts';
 import { Registry } from '../../../registry/registry.ts';
-import { memoryStore } from '../../../registry/store/store.ts';
+import { memoryLog } from '../../../registry/store/record-log.ts';
 import { createLogger } from '../../../telemetry/log.ts';
 import { Upstream } from '../upstream.ts';
 import { ResourceWatcher, type ResourceWatchHandler } from './resource-watcher.ts';
@@ -25,7 +25,7 @@ const NOTHING: ResourceWatchHandler = { onReady() {}, onUpdated: () => true, onM
 
 /** A registry with forwards of these upstreams, each with its own uris. */
 async function registered(upstreams: Readonly<Record<string, WatchedUpstream>>) {
-  const registry = new Registry(memoryStore());
+  const registry = new Registry(memoryLog());
   await registry.load();
   await commit(registry, (draft) => {
     for (const [name, { uris }] of Object.entries(upstreams)) {

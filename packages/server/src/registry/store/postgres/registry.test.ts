@@ -5,13 +5,13 @@ import { startPostgres, type TestPostgres } from '../../../../testing/postgres.t
 import type { Draft } from '../../draft.ts';
 import { commit, TESTER } from '../../fixtures/commit.ts';
 import { removeNamespace } from '../../fixtures/operations.ts';
+import { entryTexts } from '../../fixtures/state.ts';
 import { createEntry, removeEntry } from '../../operations.ts';
 import { createNamespace } from '../../operations-topology.ts';
-import { Registry, snapshotEntries } from '../../registry.ts';
+import { Registry } from '../../registry.ts';
 import type { StoreLog } from '../store.ts';
 import { Database } from './database.ts';
 import { Membership } from './membership.ts';
-import { PostgresStore } from './postgres-store.ts';
 import type { SharedLog as Log } from './shared-log.ts';
 import { SharedLog } from './shared-log.ts';
 
@@ -36,7 +36,7 @@ async function startReplica(url: string, unusable = 0, listenUrl = url, messages
   const database = new Database({ url, listenUrl, log: messages });
   const log = new SharedLog({ database, log: messages, version: '1' });
   await log.open();
-  const registry = new Registry(new PostgresStore(log));
+  const registry = new Registry(log);
   expect(await registry.load()).toHaveLength(unusable);
   return { registry, log, database, [Symbol.asyncDispose]: () => log.close() };
 }
@@ -46,7 +46,7 @@ const add = (registry: Registry, name: string, extra = {}) =>
 const names = (registry: Registry) => registry.current.entries('tool').map(({ name }) => name);
 const state = (registry: Registry) =>
   Object.fromEntries(
-    Object.entries(snapshotEntries(registry.current)).map(([section, texts]) => [section, [...texts].sort()]),
+    Object.entries(entryTexts(registry.current)).map(([section, texts]) => [section, [...texts].sort()]),
   );
 
 test('a replica sees what another one has committed, and both may commit at the same time', async () => {

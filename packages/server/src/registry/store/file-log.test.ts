@@ -2,17 +2,17 @@ import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Steps } from '../steps.ts';
-import { FileStore } from './file-store.ts';
 import type { Files } from './files.ts';
+import { type Change, noEntries } from './fixtures/changes.ts';
 import { Ledger, tool, withoutTool } from './fixtures/ledger.ts';
 import { ManualClock } from './fixtures/manual-clock.ts';
 import { RecordedLog } from './fixtures/recorded-log.ts';
+import { openRegistryLog } from './fixtures/registry-log.ts';
 import { trackedFiles } from './fixtures/tracked-files.ts';
+import { changesLine } from './journal-line.ts';
 import { ChecksummedLog } from './journaled-file.ts';
 import type { Processes } from './lock.ts';
-import { commitRecord } from './registry-file.ts';
-import { type Change, type Loaded, memoryStore, noEntries, type Store } from './store.ts';
+import { memoryLog, type RecordLog } from './record-log.ts';
 
 let parent: string;
 let folder: string;
@@ -30,7 +30,7 @@ afterEach(async () => {
 
 interface Running {
   ledger: Ledger;
-  store: Store;
+  store: RecordLog;
   clock: ManualClock;
   log: RecordedLog;
 }
@@ -40,9 +40,8 @@ const processes: Processes = { host: 'here', pid: 1, startOf: async () => undefi
 
 async function start(options: { recover?: boolean; files?: Files } = {}): Promise<Running> {
   const [ledger, clock, log] = [new Ledger(), new ManualClock(), new RecordedLog()];
-  const { snapshot, restore } = ledger;
-  const store = new FileStore({ folder, recover: false, snapshot, log, clock, processes, files: disk, ...options });
-  await store.load(restore);
+  const store = await openRegistryLog({ folder, log, clock, processes, files: disk, ...options });
+  await store.add(ledger);
   return { ledger, store, clock, log };
 }
 
@@ -54,7 +53,7 @@ async function put(name: string, content: string | Buffer): Promise<void> {
 /** Writes one generation of the journal, with one commit. */
 async function putJournal(generation: number, change: Change): Promise<void> {
   const log = new ChecksummedLog(disk, join(folder, `registry.journal.${generation}`));
-  await log.append(commitRecord([[change]]));
+  await log.append(changesLine([change]) ?? []);
 }
 
 function text(name = 'registry.json'): Promise<string> {
@@ -132,7 +131,7 @@ describe('commits', () => {
   it('keep the exact text of an entry over journal, snapshot and journal again', async () => {
     const json = '{"name":"☕","big":9223372036854775807,"float":1.0,"esc":"\\u00e9\\/"}';
     const first = await start();
-    await first.ledger.commit(first.store, [{ op: 'put', section: 'tools', json }]);
+    await first.ledger.commit(first.store, [{ op: 'put', section: 'tools', id: '☕', json }]);
     const second = await start();
     expect([...second.ledger.texts.values()]).toEqual([json]);
     await second.store.close();
@@ -156,7 +155,7 @@ describe('commits', () => {
   it('are rejected after close', async () => {
     const { ledger, store } = await start();
     await store.close();
-    await expect(ledger.commit(store, [tool('a')])).rejects.toThrow('is not open');
+    await expect(ledger.commit(store, [tool('a')])).rejects.toThrow('is closed');
   });
 });
 
@@ -304,12 +303,10 @@ describe('damage', () => {
   });
 
   it('that persists after the files were quarantined fails the start', async () => {
-    const restore = (_loaded: Loaded): Steps<void> => {
-      throw new Error('no');
-    };
-    const log = new RecordedLog();
-    const store = new FileStore({ folder, recover: true, snapshot: noEntries, log, processes, files: disk });
-    await expect(store.load(restore)).rejects.toThrow('registry.json cannot be used: no');
+    const ledger = new Ledger();
+    ledger.reload = () => Promise.reject(new Error('no'));
+    const store = await openRegistryLog({ folder, recover: true, processes, files: disk });
+    await expect(store.add(ledger)).rejects.toThrow('registry.json cannot be used: no');
   });
 
   it('in a journal names it, and with recovery sets it aside with those after it', async () => {
@@ -362,8 +359,8 @@ describe('damage', () => {
 
 describe('the in-memory store', () => {
   it('publishes immediately', async () => {
-    const [ledger, store] = [new Ledger(), memoryStore()];
-    await store.load(ledger.restore);
+    const [ledger, store] = [new Ledger(), memoryLog()];
+    await store.add(ledger);
     const committing = ledger.commit(store, [tool('a')]);
     expect([...ledger.texts.keys()]).toEqual(['tools/a']);
     await committing;
