@@ -31,8 +31,6 @@ import { ServiceHealthMonitor } from '../upstreams/grpc/health.ts';
 import { ForwardKinds } from '../upstreams/kinds.ts';
 import { SharedUpstreamSessions } from '../upstreams/mcp/sessions/shared-sessions.ts';
 import type { Task } from '../upstreams/mcp/tasks/task.ts';
-import { memoryTaskStore, record } from '../upstreams/mcp/tasks/task-record.fixture.ts';
-import { LogTaskStore } from '../upstreams/mcp/tasks/task-store.ts';
 import { type NewTask, Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 import { SharedDiscovery } from '../upstreams/shared-discovery.ts';
 import { DEFAULT_LOG_FILTER } from './config/environment.ts';
@@ -111,8 +109,9 @@ function ofTasks<Payload>(
   act: (tasks: Tasks, task: Task) => unknown = (tasks) => tasks.create(TASK, STATE),
 ): Open {
   return async ({ onTestFinished }) => {
-    const tasks = new Tasks({ store: memoryTaskStore() });
+    const tasks = new Tasks({ log: memoryLog() });
     onTestFinished(() => tasks.close());
+    await tasks.load();
     const task = await tasks.create(TASK, STATE);
     if (!task) throw new Error('no task');
     return emission(event(tasks), () => act(tasks, task));
@@ -208,11 +207,6 @@ const EVENTS: Readonly<Record<string, Open>> = {
     await store.open(shared);
     const ended = { kind: 'ended', expires: Number.MAX_SAFE_INTEGER, holder: { namespace: 'n', name: 'ann' } };
     return emission(store.ended, () => commitElsewhere('sessions', ended));
-  },
-  'LogTaskStore.changed': async () => {
-    const store = new LogTaskStore(shared);
-    await store.load();
-    return emission(store.changed, () => commitElsewhere('tasks', record('a')));
   },
   'Collection.changed': async () => {
     const collection = new Collection({ name: 'test', schema: z.int() });

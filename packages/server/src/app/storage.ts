@@ -19,7 +19,6 @@ import { REGISTRY_FORMAT } from '../registry/store/registry-file.ts';
 import { ReadOnlyStoreError } from '../registry/store/store.ts';
 import type { Logger, TargetLogger } from '../telemetry/log.ts';
 import type { ForwardValidator } from '../upstreams/forward-validator.ts';
-import { LogTaskStore } from '../upstreams/mcp/tasks/task-store.ts';
 import { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 import type { Config } from './config/config.ts';
 
@@ -169,7 +168,7 @@ export async function openSealer({ config, logger, files }: Storage): Promise<To
 
 /** The tasks that clients know by ids of ours. */
 export async function openTasks({ config, records }: WithLogs): Promise<Tasks> {
-  const tasks = new Tasks({ store: new LogTaskStore(records), limits: config.taskLimits });
+  const tasks = new Tasks({ log: records, limits: config.taskLimits });
   await tasks.load();
   return tasks;
 }

@@ -43,7 +43,6 @@ import { provisioner } from '../upstreams/grpc/provisioning.ts';
 import { ForwardKinds } from '../upstreams/kinds.ts';
 import { TaskEvents } from '../upstreams/mcp/tasks/events.ts';
 import type { Task } from '../upstreams/mcp/tasks/task.ts';
-import { memoryTaskStore } from '../upstreams/mcp/tasks/task-record.fixture.ts';
 import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
 import { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 import { LegacyBackendProxy } from './legacy-backend.ts';
@@ -217,7 +216,11 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
   const calls = { size: 0 };
   const requestMetrics = new RequestMetrics();
   const tasks = new Tasks({
-    store: { ...memoryTaskStore(), load: async () => [TASK, { ...TASK, id: 'ended', status: 'completed' }] },
+    log: memoryLog(
+      [TASK, { ...TASK, id: 'ended', status: 'completed' }].map((task) => {
+        return { op: 'put', section: 'tasks', id: task.id, json: JSON.stringify(task) };
+      }),
+    ),
   });
   await tasks.load();
   const measured = {

@@ -4,12 +4,12 @@ import { TASKS_EXTENSION } from '@sluice/protocol/mcp/methods';
 import { afterEach, describe, expect, it } from 'vitest';
 import { permitToWork } from '../../../access/fixtures/access.ts';
 import { createUser } from '../../../identity/principal.ts';
+import { memoryLog } from '../../../registry/store/record-log.ts';
 import { type ClientFacts, NO_CLIENT } from '../../client-facts.ts';
 import { WaitingClient } from '../../grpc/fixtures/waiting-client.ts';
 import type { CallOutcome, ResponseBytes, ResponseSink } from '../../response-sink.ts';
 import { PromotedCalls } from './promoted-call.ts';
 import type { Task } from './task.ts';
-import { memoryTaskStore } from './task-record.fixture.ts';
 import { Tasks } from './tasks.ts';
 
 class Client extends WaitingClient {
@@ -33,9 +33,19 @@ afterEach(async () => {
   for (const tasks of opened.splice(0)) await tasks.close();
 });
 
-/** A call that becomes a task at once; `stored` resolves when the record is to be durable. */
-async function call(stored: (tasks: Tasks) => Promise<void> = async () => undefined) {
-  const tasks: Tasks = new Tasks({ store: { ...memoryTaskStore(), put: () => stored(tasks) } });
+/** A call that becomes a task at once; `storing` is called before its record is durable. */
+async function call(storing: (tasks: Tasks) => void = () => undefined) {
+  let commits = 0;
+  const tasks: Tasks = new Tasks({
+    log: {
+      ...memoryLog(),
+      async commit({ publish }) {
+        if (++commits === 1) storing(tasks);
+        publish();
+      },
+    },
+  });
+  await tasks.load();
   opened.push(tasks);
   const log = { error: () => undefined };
   const auto = new PromotedCalls({
@@ -86,7 +96,7 @@ it.each([
 describe('a call that becomes a task', () => {
   it('stays one if the task is removed before it is durable', async () => {
     const removed = Promise.withResolvers<Task>();
-    const { client, response, about } = await call(async (tasks) => {
+    const { client, response, about } = await call((tasks) => {
       const [task] = tasks.all();
       if (!task) return;
       tasks.discard(task);
@@ -100,8 +110,8 @@ describe('a call that becomes a task', () => {
   });
 
   it('ends if the task is canceled before it is durable', async () => {
-    const { client, response } = await call(async (tasks) => {
-      for (const task of tasks.all()) await task.cancel();
+    const { client, response } = await call((tasks) => {
+      for (const task of tasks.all()) void task.cancel();
     });
     const disconnected = new Promise<void>((resolve) => response.onDisconnect(resolve));
     expect(await client.answer).toContain('"resultType":"task"');

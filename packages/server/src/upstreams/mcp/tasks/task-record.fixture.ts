@@ -1,6 +1,5 @@
 import { ANONYMOUS, toStored } from '../../../identity/principal.ts';
 import type { UpstreamRecord } from './task-record.ts';
-import type { TaskStore } from './task-store.ts';
 
 /** A working core task of an anonymous legacy client. */
 export function record(id: string, more: Partial<UpstreamRecord> = {}): UpstreamRecord {
@@ -24,17 +23,5 @@ export function record(id: string, more: Partial<UpstreamRecord> = {}): Upstream
     created: 1,
     expires: 2,
     ...more,
-  };
-}
-
-/** A store that keeps nothing. */
-export function memoryTaskStore(): TaskStore {
-  return {
-    isDurable: false,
-    load: async () => [],
-    put: async () => {},
-    change: async () => {},
-    remove: async () => {},
-    close: async () => {},
   };
 }

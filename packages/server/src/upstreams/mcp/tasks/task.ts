@@ -18,7 +18,6 @@ import {
   type TaskRecord,
   type UpstreamRecord,
 } from './task-record.ts';
-import type { TaskStore } from './task-store.ts';
 
 /** Longest time to live of a task, in milliseconds. */
 export const MAX_TTL_MS = 24 * 3600 * 1000;
@@ -50,7 +49,6 @@ export interface EndedTask extends TaskReport {
 
 /** The table that a task is in, which reports its changes. */
 export interface TaskTable {
-  readonly store: Pick<TaskStore, 'change'>;
   readonly now: () => number;
   /** A task has another status. */
   readonly changed: Emitter<TaskRecord>;
@@ -58,6 +56,8 @@ export interface TaskTable {
   readonly ended: Emitter<EndedTask>;
   /** A task was canceled, here or by another replica. */
   readonly canceled: Emitter<TaskRecord>;
+  /** Changes members of a record, unless it is not stored any more. Rejects with `StoreError`. */
+  store(id: string, change: TaskChange): Promise<void>;
   /** The requests of a task are sent in another session than before. */
   onMoved(task: Task, before: TaskRecord): void;
   /** Removes a task. A failure to store that costs only room until it expires. */
@@ -158,8 +158,8 @@ export class Task<Content extends TaskRecord = TaskRecord> {
   /** Records that a client has canceled the task; resolves once that is durable. Rejects with `StoreError`. */
   async cancel(): Promise<void> {
     if (this.isRemoved) return;
-    const { store, ended, canceled } = this.#table;
-    await store.change(this.id, { isCanceled: true });
+    const { ended, canceled } = this.#table;
+    await this.#table.store(this.id, { isCanceled: true });
     const isEnd = isReported(this.record);
     this.#set({ isCanceled: true });
     if (isEnd) ended.emit({ record: this.record, by: 'cancelled' });
@@ -223,7 +223,7 @@ export class Task<Content extends TaskRecord = TaskRecord> {
   /** Changes the record at once. A failure to store that costs a request to the upstream after the next start. */
   #change(change: TaskChange): Promise<void> {
     this.#set(change);
-    return this.#table.store.change(this.id, change).catch(() => undefined);
+    return this.#table.store(this.id, change).catch(() => undefined);
   }
 
   /** Changes the record in memory. The session of a task that has ended is not kept open any more. */

@@ -1,9 +1,8 @@
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { createUser, toStored } from '../../../identity/principal.ts';
+import { memoryLog, type RecordLog } from '../../../registry/store/record-log.ts';
 import { UpstreamSessionPool } from '../upstream-sessions.ts';
 import { MAX_TTL_MS, type Task } from './task.ts';
-import { memoryTaskStore } from './task-record.fixture.ts';
-import type { TaskStore } from './task-store.ts';
 import { type NewTask, type TaskLimits, Tasks } from './tasks.ts';
 
 const closers: (() => Promise<void>)[] = [];
@@ -21,10 +20,11 @@ const session = new UpstreamSessionPool({
 }).modern;
 
 /** Tasks with a clock of their own, and those that were removed while they may be running. */
-function open(limits?: TaskLimits, store: TaskStore = memoryTaskStore()) {
+async function open(limits?: TaskLimits, log: RecordLog = memoryLog()) {
   const clock = { now: 1_000 };
-  const tasks = new Tasks({ store, ...(limits && { limits }), now: () => clock.now });
+  const tasks = new Tasks({ log, ...(limits && { limits }), now: () => clock.now });
   closers.push(() => tasks.close());
+  await tasks.load();
   const orphaned: string[] = [];
   tasks.orphaned.subscribe(({ record }) => orphaned.push(record.upstreamId));
   let last = 0;
@@ -63,7 +63,7 @@ const ownerOf = ({ record: { namespace, principal } }: Task) => ({ namespace, pr
 
 describe('limits of tasks', () => {
   it('one user may have so many, of which the oldest that has ended makes room', async () => {
-    const { tasks, create, orphaned } = open({ total: 100, perUser: 2 });
+    const { tasks, create, orphaned } = await open({ total: 100, perUser: 2 });
     const [first, second] = [await create('ann'), await create('ann')];
     expect(await create('ann')).toBeUndefined();
     expect(await create('ben')).toBeDefined();
@@ -76,7 +76,7 @@ describe('limits of tasks', () => {
   });
 
   it('one user keeps no other from having some, and loses none to it', async () => {
-    const { create, orphaned, tasks } = open({ total: 5, perUser: 100 });
+    const { create, orphaned, tasks } = await open({ total: 5, perUser: 100 });
     for (let at = 0; at < 3; at++) expect(await create('ann')).toBeDefined();
     expect(await create('ann')).toBeUndefined();
     expect(await create('ann', 'other')).toBeUndefined();
@@ -86,7 +86,7 @@ describe('limits of tasks', () => {
   });
 
   it('beyond the quota of a user, the oldest of its own that has ended is removed', async () => {
-    const { tasks, create, orphaned } = open({ total: 5, perUser: 100 });
+    const { tasks, create, orphaned } = await open({ total: 5, perUser: 100 });
     const [first, second] = [await create('ann'), await create('ann'), await create('ann')];
     if (!first || !second) throw new Error('no tasks');
     second.observe({ ...STATE, status: 'completed', taskId: 'x', ttlMs: 60_000 });
@@ -97,7 +97,7 @@ describe('limits of tasks', () => {
   });
 
   it('an upstream cannot make a record large', async () => {
-    const { create, tasks } = open();
+    const { create, tasks } = await open();
     const task = await create('ann');
     if (!task) throw new Error('no task');
     const inputRequests = Object.fromEntries(Array.from({ length: 100 }, (_, at) => [`${at}`.padStart(1_024), {}]));
@@ -111,7 +111,7 @@ describe('limits of tasks', () => {
 
 describe('the life of a record', () => {
   it('is that of its task and a minute, and at most 24 hours and a minute', async () => {
-    const { create, clock, tasks, orphaned } = open();
+    const { create, clock, tasks, orphaned } = await open();
     const [short, long] = [await create('ann', 'default', 1_000), await create('ann', 'default', null)];
     if (!short || !long) throw new Error('no tasks');
     clock.now += 60_999;
@@ -128,7 +128,7 @@ describe('the life of a record', () => {
   it('does not end for many in one turn of the event loop', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     onTestFinished(() => void vi.useRealTimers());
-    const { create, clock, tasks, orphaned } = open({ total: 1_000, perUser: 1_000 });
+    const { create, clock, tasks, orphaned } = await open({ total: 1_000, perUser: 1_000 });
     for (let at = 0; at < 250; at++) await create('ann', 'default', 1_000);
     clock.now += 61_000;
     tasks.removeExpired();
@@ -139,7 +139,7 @@ describe('the life of a record', () => {
   });
 
   it('follows the time to live that the upstream reports', async () => {
-    const { create, clock, tasks } = open();
+    const { create, clock, tasks } = await open();
     const task = await create('ann', 'default', 1_000);
     if (!task) throw new Error('no task');
     task.observe({ ...STATE, taskId: 'x', ttlMs: 500_000 });
@@ -149,7 +149,7 @@ describe('the life of a record', () => {
 
   it('does not begin if it cannot be stored', async () => {
     const failure = new Error('no space');
-    const { create, tasks } = open(undefined, { ...memoryTaskStore(), put: () => Promise.reject(failure) });
+    const { create, tasks } = await open(undefined, { ...memoryLog(), commit: () => Promise.reject(failure) });
     await expect(create('ann')).rejects.toBe(failure);
     expect(tasks.all().length).toBe(0);
   });

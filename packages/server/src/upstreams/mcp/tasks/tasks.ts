@@ -1,9 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import type { TaskEnd } from '@sluice/contract';
 import { Emitter } from '@sluice/protocol/emitter';
+import { isTerminal } from '@sluice/protocol/mcp/tasks';
 import type { Target } from '../../../access/target.ts';
 import { Quota, type QuotaOwner, quotaOwner } from '../../../http/quota.ts';
 import { toStored } from '../../../identity/principal.ts';
+import { Collection } from '../../../registry/store/collection.ts';
+import type { RecordLog } from '../../../registry/store/record-log.ts';
 import type { ClientFacts } from '../../client-facts.ts';
 import type { UpstreamSession } from '../upstream-sessions.ts';
 import {
@@ -23,11 +26,12 @@ import {
   isOpen,
   isOwnedBy,
   type NewState,
+  recordSchema,
+  type TaskChange,
   type TaskOwner,
   type TaskRecord,
   type UpstreamRecord,
 } from './task-record.ts';
-import type { TaskStore } from './task-store.ts';
 
 /** Time between two searches for expired records. */
 const SWEEP_MS = 15_000;
@@ -65,7 +69,7 @@ export function newTask(
 }
 
 export interface TasksOptions {
-  readonly store: TaskStore;
+  readonly log: RecordLog;
   readonly limits?: TaskLimits;
   /** Epoch milliseconds; defaults to the system clock. */
   readonly now?: () => number;
@@ -76,8 +80,10 @@ export interface TasksOptions {
  * the ids of others. Their number is limited: all users have a total in common, and each a limit of its own.
  */
 export class Tasks implements TaskTable {
-  readonly store: TaskStore;
   readonly now: () => number;
+  readonly #log: RecordLog;
+  /** What is stored of the tasks. */
+  readonly #records = new Collection({ name: 'tasks', schema: recordSchema, expires: ({ expires }) => expires });
   readonly #limits: TaskLimits;
   readonly #tasks = new Map<string, Task>();
   /** By {@link groupsOf}, the oldest first. */
@@ -99,19 +105,18 @@ export class Tasks implements TaskTable {
   readonly removed = new Emitter<TaskRecord>();
   readonly canceled = new Emitter<TaskRecord>();
 
-  constructor({ store, limits = TASK_LIMITS, now = Date.now }: TasksOptions) {
-    this.store = store;
+  constructor({ log, limits = TASK_LIMITS, now = Date.now }: TasksOptions) {
+    this.#log = log;
     this.now = now;
     this.#limits = limits;
     this.#quota = new Quota(limits.total);
-    store.changed?.subscribe(({ id, content }) => this.#follow(id, content));
   }
 
   /** Loads the stored records. Throws `StoreError`. */
   async load(): Promise<void> {
-    const isShared = this.store.refresh !== undefined;
-    // The changes of other replicas may have added some meanwhile.
-    for (const record of await this.store.load()) if (!this.get(record.id)) this.#add(record, isShared);
+    await this.#records.open(this.#log);
+    this.#records.changed.subscribe(({ id, content, isForeign }) => isForeign && this.#follow(id, content));
+    for (const [, record] of this.#records.entries()) this.#add(record, this.#log.isShared);
     this.removeExpired();
   }
 
@@ -136,7 +141,7 @@ export class Tasks implements TaskTable {
     const created = this.#add(record, false);
     if (session) created.pin(session);
     try {
-      await this.store.put(record);
+      await this.#records.put(record.id, record);
     } catch (error) {
       this.#drop(created);
       throw error;
@@ -204,11 +209,20 @@ export class Tasks implements TaskTable {
 
   /** Brings the records up to date with other replicas, if there are any. */
   async refresh(): Promise<void> {
-    await this.store.refresh?.().catch(() => undefined);
+    if (this.#log.isShared) await this.#log.refresh().catch(() => undefined);
+  }
+
+  store(id: string, change: TaskChange): Promise<void> {
+    return this.#records.update(id, (before) => {
+      if (!before) return undefined;
+      const { status = before.status } = change;
+      // Another replica knows more: a status that is terminal never changes.
+      return isTerminal(before.status) && status !== before.status ? undefined : { ...before, ...change };
+    });
   }
 
   remove(task: Task): void {
-    if (this.#drop(task)) this.store.remove(task.id).catch(() => undefined);
+    if (this.#drop(task)) this.#records.remove(task.id).catch(() => undefined);
   }
 
   /** Removes a task that may be running: nobody can get its result any more. */
@@ -246,8 +260,8 @@ export class Tasks implements TaskTable {
   async close(): Promise<void> {
     clearInterval(this.#timer);
     clearTimeout(this.#discardTimer);
-    if (!this.store.isDurable) for (const task of this.#tasks.values()) task.unpin();
-    await this.store.close();
+    if (!this.#log.isDurable) for (const task of this.#tasks.values()) task.unpin();
+    await this.#records.close();
   }
 
   onMoved(task: Task, before: TaskRecord): void {

@@ -7,17 +7,32 @@ import { diskFiles } from '../../../registry/store/files.ts';
 import { type LogConsumer, memoryLog, type RecordLog } from '../../../registry/store/record-log.ts';
 import type { Conflict } from '../../../registry/store/store.ts';
 import { record } from './task-record.fixture.ts';
-import { LogTaskStore } from './task-store.ts';
+import { type NewTask, Tasks } from './tasks.ts';
 
-const LATER = { expires: Number.MAX_SAFE_INTEGER };
 const log = { warn: () => undefined, error: () => undefined };
+
+const { id: _, created, expires, states, status, createdAt, lastUpdatedAt, ttlMs, ...members } = record('');
+const NEW: NewTask = members;
+const STATE = { status, createdAt, lastUpdatedAt, ttlMs, statusMessage: undefined, pollIntervalMs: undefined } as const;
+
+async function load(records: RecordLog): Promise<Tasks> {
+  const tasks = new Tasks({ log: records });
+  onTestFinished(() => tasks.close());
+  await tasks.load();
+  return tasks;
+}
 
 /** Opens the tasks of a folder, as a new process does. */
 async function openIn(folder: string) {
   const records = await FileLog.open({ folder, files: diskFiles(), log, recover: false });
   onTestFinished(() => records.close().catch(() => undefined));
-  const store = new LogTaskStore(records);
-  return { store, records, tasks: await store.load() };
+  const tasks = await load(records);
+  const create = async (statusMessage?: string) => {
+    const task = await tasks.create(NEW, { ...STATE, statusMessage });
+    return task ?? expect.unreachable();
+  };
+  const stored = () => tasks.all().map(({ id, record }) => [id, record.status, record.statusMessage]);
+  return { records, create, stored };
 }
 
 async function newFolder(): Promise<string> {
@@ -28,30 +43,34 @@ async function newFolder(): Promise<string> {
 
 it('has the records of the process before, whether that was closed or killed', async () => {
   const folder = await newFolder();
-  const { store, tasks } = await openIn(folder);
-  expect(tasks).toEqual([]);
-  await Promise.all(['a', 'b', 'c'].map((id) => store.put(record(id, LATER))));
-  await Promise.all([store.change('b', { status: 'completed', statusMessage: 'done' }), store.remove('a')]);
-  await store.change('unknown', { status: 'failed' });
-  const expected = [record('b', { ...LATER, status: 'completed', statusMessage: 'done' }), record('c', LATER)];
+  const { create, stored, records } = await openIn(folder);
+  expect(stored()).toEqual([]);
+  const [a, b, c] = [await create('a'), await create('b'), await create('c')];
+  a.remove();
+  b.observe({ ...STATE, taskId: b.id, status: 'completed', statusMessage: 'done' });
+  // Changes are stored in order.
+  await c.cancel();
+  const expected = [
+    [b.id, 'completed', 'done'],
+    [c.id, 'working', 'c'],
+  ];
   const killed = await openIn(folder);
-  expect(killed.tasks).toEqual(expected);
-  await killed.store.put(record('d', LATER));
+  expect(killed.stored()).toEqual(expected);
+  const d = await killed.create('d');
   await killed.records.close();
-  expect((await openIn(folder)).tasks).toEqual([...expected, record('d', LATER)]);
+  expect((await openIn(folder)).stored()).toEqual([...expected, [d.id, 'working', 'd']]);
+  await records.close().catch(() => undefined);
 });
 
 it('compacts a journal that has become long', async () => {
   const folder = await newFolder();
-  const { store, records } = await openIn(folder);
-  const statusMessage = 'x'.repeat(1000);
-  const ids = Array.from({ length: 400 }, (_, at) => String(at));
-  await Promise.all(ids.map((id) => store.put(record(id, { ...LATER, statusMessage }))));
-  await Promise.all(ids.map((id) => store.remove(id)));
-  await store.put(record('last', LATER));
+  const { create, records } = await openIn(folder);
+  const many = await Promise.all(Array.from({ length: 400 }, () => create('x'.repeat(1000))));
+  for (const task of many) task.remove();
+  const last = await create();
   await records.close();
   expect((await readFile(join(folder, 'records.snapshot'))).length).toBeLessThan(2_000);
-  expect((await openIn(folder)).tasks).toEqual([record('last', LATER)]);
+  expect((await openIn(folder)).stored()).toEqual([[last.id, 'working', undefined]]);
 });
 
 it('names a file that is damaged', async () => {
@@ -71,15 +90,19 @@ it.each([
   ['completed', 'completed'],
   ['working', 'failed'],
 ] as const)('stores a status unless another replica has stored an end meanwhile: %s', async (by, expected) => {
-  const stored = { ...memoryLog(), isShared: true };
-  const put = (status: typeof by) => [
-    { section: 'tasks', id: 'a', json: JSON.stringify(record('a', { ...LATER, status })) },
+  const put = (changed: typeof by) => [
+    {
+      section: 'tasks',
+      id: 'a',
+      json: JSON.stringify(record('a', { created: Date.now(), expires: Number.MAX_SAFE_INTEGER, status: changed })),
+    },
   ];
   let consumer: LogConsumer | undefined;
   const shared: RecordLog = {
-    ...stored,
+    ...memoryLog(),
+    isShared: true,
     async add(added) {
-      if (!consumer) await added.reload(new Map([['tasks', put('working')]]));
+      await added.reload(new Map([['tasks', put('working')]]));
       consumer = added;
     },
     async commit(first, conflict?: Conflict) {
@@ -88,8 +111,10 @@ it.each([
       made.publish();
     },
   };
-  const store = new LogTaskStore(shared);
-  await store.load();
-  await store.change('a', { status: 'failed', statusMessage: 'late' });
-  expect((await store.load()).map(({ status }) => status)).toEqual([expected]);
+  const tasks = await load(shared);
+  const task = tasks.get('a') ?? expect.unreachable();
+  task.observe({ ...STATE, taskId: 'a', status: 'failed', statusMessage: 'late' });
+  await tasks.close();
+  const stored = Array.from(consumer?.records() ?? [], ({ json }) => JSON.parse(json).status);
+  expect(stored).toEqual([expected]);
 });
