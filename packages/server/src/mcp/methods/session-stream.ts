@@ -64,7 +64,7 @@ export function notificationStream(
       return METHOD_NOT_ALLOWED;
     case 'lost':
       if (resumption.idText !== undefined) {
-        return takeUp(resumption.idText, resumption.restarted, lastEventId, headers, session, parts);
+        return resumeAfterRestart(resumption.idText, resumption.restarted, lastEventId, headers, session, parts);
       }
       // Displaced by newer streams, which have carried everything since: another one would displace those in turn.
       if (session.active?.isConnected) {
@@ -108,7 +108,7 @@ function resume({ writer }: ClientSink, { stream, after }: Extract<Resumption, {
 }
 
 /** The rest of the stream of a call: a call that waits for a task continues in this process, the outcome of others is unknown. */
-async function takeUp(
+async function resumeAfterRestart(
   idText: string,
   restarted: boolean,
   lastEventId: string,

@@ -72,7 +72,11 @@ async function findTask(request: McpRequest, parts: TaskMethodParts): Promise<Fo
   const task = typeof taskId === 'string' ? await parts.tasks.find(taskId, ownerOf(request)) : undefined;
   if (!isOffered && !task) return other(undefined);
   if (era === 'modern' && !declaresTasks(capabilities)) return other(missingTasks());
-  if (method === 'tasks/list') return other(listTasks(request, parts));
+  if (method === 'tasks/list') {
+    // Another replica may just have created or canceled one.
+    await parts.tasks.refresh();
+    return other(listTasks(request, parts));
+  }
   if (typeof taskId !== 'string') return other(rpcError(INVALID_PARAMS, 'missing required parameter: taskId'));
   const similar = Object.keys(params).find((key) => key !== 'taskId' && SIMILAR_TO_ID.test(key));
   if (similar !== undefined) {

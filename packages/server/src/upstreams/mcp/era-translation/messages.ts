@@ -5,7 +5,7 @@ import { INTERNAL_ERROR, METHOD_NOT_FOUND, MISSING_CAPABILITY } from '@sluice/pr
 import { TASKS_EXTENSION } from '@sluice/protocol/mcp/methods';
 import type { ResponseRewriter, RewrittenResponse } from '../relay/call-spec.ts';
 import { type ResultPositions, removalEdits } from '../relay/large-message.ts';
-import { replaceRetiredCode, requiresInput } from '../relay/response-rewrite.ts';
+import { errorResponse, replaceRetiredCode, requiresInput } from '../relay/response-rewrite.ts';
 
 /** Translates the response of a modern upstream for its legacy client. */
 export class LegacyResponseRewriter implements ResponseRewriter {
@@ -69,10 +69,6 @@ function unknownType(type: unknown): string {
 /** Legacy clients reject a result whose structured content is not an object. */
 function isRejectedContent(structured: JsonValue | undefined): boolean {
   return structured !== undefined && !isJsonObject(structured);
-}
-
-function errorResponse(id: string, error: JsonObject): RewrittenResponse {
-  return { text: `{"jsonrpc":"2.0","id":${id},"error":${JSON.stringify(error)}}`, value: { error } };
 }
 
 function withoutStructuredContent(text: string): string {

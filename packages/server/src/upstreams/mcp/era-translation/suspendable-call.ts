@@ -250,7 +250,7 @@ export class SuspendableCall extends ForwardingSink implements ClientRequests {
   }
 
   override onDrain(listener: () => void): void {
-    this.#drainListener = listener;
+    this.#drainListener = joinListeners(this.#drainListener, listener);
     this.inner.onDrain(() => this.#onDrained());
   }
 

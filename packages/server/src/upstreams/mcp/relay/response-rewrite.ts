@@ -64,6 +64,11 @@ export function replaceRetiredCode(
   return changed !== undefined && isJsonObject(parsed) ? { text: changed, value: parsed } : undefined;
 }
 
+/** Returns a response with an error in place of that of the upstream; `id` is JSON text. */
+export function errorResponse(id: string, error: JsonObject): RewrittenResponse {
+  return { text: `{"jsonrpc":"2.0","id":${id},"error":${JSON.stringify(error)}}`, value: { error } };
+}
+
 /** True for a result that requires input of the user. */
 export function requiresInput({ result }: JsonObject): boolean {
   return isJsonObject(result) && result.resultType === 'input_required';

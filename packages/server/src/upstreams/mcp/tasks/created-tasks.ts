@@ -26,15 +26,7 @@ import { RelayedCall } from '../relay/relayed-call.ts';
 import { sendResponse } from '../relay/response-rewrite.ts';
 import type { TaskEvents } from './events.ts';
 import { PolledCall, pollDelayMs } from './polled-call.ts';
-import {
-  requestTask,
-  storedTarget,
-  type TaskDeps,
-  type TaskTarget,
-  taskMessage,
-  taskSession,
-  taskSpec,
-} from './target.ts';
+import { ownTaskSpec, requestTask, storedTarget, type TaskDeps, type TaskTarget, taskSession } from './target.ts';
 import { isUpstreamTask, sessionRecord, type Task, type UpstreamTask } from './task.ts';
 import { isOwnedBy, stateOf } from './task-record.ts';
 import { type NewTask, newTask } from './tasks.ts';
@@ -82,7 +74,7 @@ export class CreatedTasks implements TaskHandler {
     if (!state) return fail(created, INTERNAL_ERROR, 'the upstream answered with an invalid task');
     const task = { ...created, state, target: this.#targetOf(created, state.taskId) };
     const reject = (code: number, what: string): void => {
-      this.#cancel(task);
+      void requestTask(task.target, 'tasks/cancel');
       fail(task, code, what);
     };
     if (!spec.task?.isAccepted) {
@@ -146,7 +138,7 @@ export class CreatedTasks implements TaskHandler {
     const target = task && storedTarget(this.#options, task, headers);
     if (!target || calls.ofRequest(session.id, idText)) return undefined;
     const { record } = task;
-    const spec = taskSpec(target, taskMessage(target, 'tasks/get', { token: record.progress?.client }));
+    const spec = ownTaskSpec(target, 'tasks/get', { token: record.progress?.client });
     const rewriter = record.kind === 'extension' ? new LegacyResponseRewriter(CALL_FAILURE, false) : undefined;
     const resumed = { ...spec, rewriter, failure: CALL_FAILURE };
     return (sink) => this.#takeOver(task, resumed, new ObservedSink(sink, events.observerOf(record)));
@@ -176,14 +168,14 @@ export class CreatedTasks implements TaskHandler {
       const binding = { namespace, principal, digest: digestOf(task.spec.message) };
       return stored && suspendedCalls.createTaskState(stored.id, binding);
     };
-    new PolledCall(this.#options, { ...task, input, suspend, onEnd: () => this.#forget(storing) }).start();
+    new PolledCall({ ...task, input, suspend, onEnd: () => this.#forget(storing) }).start();
   }
 
   /** Requests of the upstream arrive on the stream of the request for the result, as on that of a call. */
   #await(task: OpenTask): void {
     const { spec, session, requestId, sink, target } = task;
     const token = progressTokenOf(spec.message);
-    const { message, edits } = taskSpec(target, taskMessage(target, 'tasks/result', { token }));
+    const { message, edits } = ownTaskSpec(target, 'tasks/result', { token });
     const storing = this.#remember(task);
     const settled = new AbortController();
     const awaited: CallSpec = {
@@ -192,7 +184,7 @@ export class CreatedTasks implements TaskHandler {
       edits,
       task: {
         isAwaited: true,
-        onAbandoned: () => this.#cancel(task),
+        onAbandoned: () => void requestTask(target, 'tasks/cancel'),
         onSettled: () => {
           settled.abort();
           this.#forget(storing);
@@ -216,7 +208,7 @@ export class CreatedTasks implements TaskHandler {
       call.attempt?.onMessage(JSON.stringify(value), value);
       await delay(pollDelayMs(last), undefined, { ref: false, signal: settled }).catch(() => undefined);
       // A failed request is repeated. If the task no longer exists, the request for its result fails, and the polling ends.
-      const reply = settled.aborted ? undefined : await requestTask(this.#options, target, 'tasks/get');
+      const reply = settled.aborted ? undefined : await requestTask(target, 'tasks/get');
       last = (reply?.kind === 'result' && readTask('legacy', reply.value)) || last;
     }
   }
@@ -268,12 +260,8 @@ export class CreatedTasks implements TaskHandler {
     const { upstream, edits } = spec;
     const { namespace, capabilities: declared } = sink.client;
     const at = { upstream, upstreamId, era: session.era, headers: edits.headers, openSession: () => session };
-    const capabilities = translatedCapabilities(declared, true);
-    return { ...at, namespace, clientInfo: { ...this.#options.clientInfo }, capabilities };
-  }
-
-  #cancel({ target }: Pick<OpenTask, 'target'>): void {
-    void requestTask(this.#options, target, 'tasks/cancel');
+    const client = { namespace, clientInfo: { ...this.#options.clientInfo } };
+    return { deps: this.#options, ...at, ...client, capabilities: translatedCapabilities(declared, true) };
   }
 }
 

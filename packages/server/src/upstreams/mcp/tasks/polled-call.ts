@@ -20,7 +20,7 @@ import type { CreatedTask } from '../relay/call-spec.ts';
 import type { ReplyResult } from '../relay/collect.ts';
 import { sendResponse } from '../relay/response-rewrite.ts';
 import { RelayedServerRequests } from '../relay/server-requests.ts';
-import { requestTask, type TaskDeps, type TaskTarget } from './target.ts';
+import { requestTask, type TaskTarget } from './target.ts';
 import type { UpstreamTask } from './task.ts';
 import { observeState } from './translation.ts';
 
@@ -83,7 +83,6 @@ export interface Polling extends Pick<CreatedTask, 'spec' | 'sink'> {
  * `InputRequiredResult`, and its retry continues here, also after a restart.
  */
 export class PolledCall implements Operation {
-  readonly #context: TaskDeps;
   readonly #call: Polling;
   #state: TaskState;
   /** When the upstream last responded. */
@@ -102,20 +101,19 @@ export class PolledCall implements Operation {
   #inputProblem: string | undefined = undefined;
   readonly #pause = new Pause();
 
-  constructor(context: TaskDeps, call: Polling) {
-    this.#context = context;
+  constructor(call: Polling) {
     this.#call = call;
     this.#state = call.state;
   }
 
   start(): void {
-    const { spec, sink } = this.#call;
-    this.#context.operations.run({ entry: spec.task?.tool, message: spec.message }, sink, this);
+    const { spec, sink, target } = this.#call;
+    target.deps.operations.run({ entry: spec.task?.tool, message: spec.message }, sink, this);
   }
 
   async execute({ signal, progress }: OperationContext): Promise<CallOutcome> {
-    const { known, sink, input } = this.#call;
-    this.#sendProgress = progress(this.#context.calls.limits.totalMs);
+    const { known, sink, input, target } = this.#call;
+    this.#sendProgress = progress(target.deps.calls.limits.totalMs);
     sink.onDisconnect(() => {
       this.#isClientDisconnected = true;
       this.#pause.end();
@@ -138,7 +136,7 @@ export class PolledCall implements Operation {
   onFailure(error: CallError): Partial<OperationFailure> {
     const { known, spec, target } = this.#call;
     this.#end();
-    if (!known && !this.#isTaskOver) void requestTask(this.#context, target, 'tasks/cancel');
+    if (!known && !this.#isTaskOver) void requestTask(target, 'tasks/cancel');
     const message = `${spec.failure}: ${error.message}`;
     const outcome = (): CallOutcome => ({ kind: 'failed', error: { code: INTERNAL_ERROR, message } });
     return error.errorType === CANCELED ? { outcome } : { outcome, report: { ...error.report, message } };
@@ -161,7 +159,7 @@ export class PolledCall implements Operation {
     const mayPoll = !known || (await known.throttlePoll());
     signal.throwIfAborted();
     if (!mayPoll) return this.#onPollFailed('too many requests for the result of the task');
-    const reply = await requestTask(this.#context, target, 'tasks/get');
+    const reply = await requestTask(target, 'tasks/get');
     signal.throwIfAborted();
     if (reply.kind === 'error' && reply.text === undefined) return this.#onPollFailed(reply.error.message);
     this.#activeAt = performance.now();
@@ -186,7 +184,7 @@ export class PolledCall implements Operation {
 
   /** A poll that fails is repeated for as long as an upstream may be silent. */
   #onPollFailed(message: string): undefined {
-    if (performance.now() - this.#activeAt > this.#context.calls.limits.idleMs) throw failure(message);
+    if (performance.now() - this.#activeAt > this.#call.target.deps.calls.limits.idleMs) throw failure(message);
     return undefined;
   }
 
@@ -220,7 +218,7 @@ export class PolledCall implements Operation {
   /** Sends input, as members of `inputResponses` in JSON text. Rejects with `UpstreamError`. */
   async #update(inputResponses: string): Promise<void> {
     const { target } = this.#call;
-    const reply = await requestTask(this.#context, target, 'tasks/update', `"inputResponses":${inputResponses}`);
+    const reply = await requestTask(target, 'tasks/update', `"inputResponses":${inputResponses}`);
     if (reply.kind === 'result' || reply.text !== undefined) return;
     throw new UpstreamError('rpc', target.upstream.transport.address, `did not get the input: ${reply.error.message}`);
   }

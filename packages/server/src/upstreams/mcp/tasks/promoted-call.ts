@@ -64,7 +64,7 @@ export interface PromotedCallsOptions {
   readonly log: Pick<TargetLogger, 'error'>;
 }
 
-/** Plain calls that become tasks when they take long, for tools with the label `service.task=auto` (docs/tasks.md). */
+/** Calls that become tasks when they take long, for tools with the label `service.task=auto` (docs/tasks.md). */
 export class PromotedCalls {
   readonly options: PromotedCallsOptions;
   readonly #calls = new Map<string, PromotedCall>();
@@ -180,7 +180,6 @@ class PromotedCall extends ForwardingSink {
   #client: ResponseSink | undefined;
   #timer: NodeJS.Timeout | undefined = undefined;
   #task: Task | undefined = undefined;
-  #status: TaskStatus = 'working';
   /** Ends the call upstream, as if its client had disconnected. */
   #disconnect: (() => void) | undefined = undefined;
   /** Starts another round; undefined if there is no room for what that takes, or once the task has ended. */
@@ -202,7 +201,7 @@ class PromotedCall extends ForwardingSink {
       if (this.#release()) this.#disconnect?.();
     });
     this.#timer = setTimeout(() => {
-      this.#becomeTask().catch((error: unknown) => log.error('task could not be stored', { error }));
+      this.#promote().catch((error: unknown) => log.error('task could not be stored', { error }));
     }, afterMs).unref();
     try {
       send(this);
@@ -213,7 +212,11 @@ class PromotedCall extends ForwardingSink {
     }
   }
 
-  async #becomeTask(): Promise<void> {
+  get #status(): TaskStatus {
+    return this.#task?.record.status ?? 'working';
+  }
+
+  async #promote(): Promise<void> {
     const call = this.#call;
     if (!call) return;
     const input = PromotedInput.of(call.target.message);
@@ -307,9 +310,10 @@ class PromotedCall extends ForwardingSink {
 
   /** The state of the task as result of `tasks/get`. */
   state({ record }: Task): RequestOutcome {
-    const state = taskJson('modern', { ...stateOf(record), status: this.#status });
+    const { status } = record;
+    const state = taskJson('modern', { ...stateOf(record), status });
     const known = JSON.stringify({ resultType: 'complete', ...state }).slice(0, -1);
-    if (this.#status === 'input_required') {
+    if (status === 'input_required') {
       return { kind: 'result', json: `${known},"inputRequests":${this.#next?.input.inputRequests ?? '{}'}}` };
     }
     const end = this.#end;
@@ -356,7 +360,7 @@ class PromotedCall extends ForwardingSink {
       return this.#fail('there is no room for its result');
     }
     this.#end = end === '' ? undefined : bytes;
-    this.#set(status);
+    report(task, status);
   }
 
   #fail(what: string): void {
@@ -367,12 +371,6 @@ class PromotedCall extends ForwardingSink {
   #abandon(what: string): void {
     this.#fail(what);
     this.#disconnect?.();
-  }
-
-  #set(status: TaskStatus): void {
-    if (!this.#task) return;
-    this.#status = status;
-    report(this.#task, status);
   }
 
   /** Drops what another round would take, also of the client, and the memory that is reserved. */
@@ -397,15 +395,15 @@ class PromotedCall extends ForwardingSink {
     const problem = input.require(result) ?? (this.#reserveInput() ? undefined : NO_ROOM);
     if (problem !== undefined) return this.#fail(problem);
     if (input.isComplete) this.#repeat();
-    else this.#set('input_required');
+    else report(this.#task, 'input_required');
   }
 
   #repeat(): void {
-    if (!this.#next) return;
+    if (!this.#task || !this.#next) return;
     const { input, repeat } = this.#next;
     const message = input.nextRequest(this.client.idText);
     this.#reserveInput();
-    this.#set('working');
+    report(this.#task, 'working');
     // The next round has listeners of its own.
     this.#disconnect = undefined;
     repeat(message, this);

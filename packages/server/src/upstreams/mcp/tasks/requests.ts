@@ -34,16 +34,16 @@ import { postMessage } from '../rpc-request.ts';
 import type { UpstreamSession } from '../upstream-sessions.ts';
 import { PolledCall } from './polled-call.ts';
 import {
+  ownTaskSpec,
   requestTask,
   storedTarget,
   type TaskDeps,
   type TaskTarget,
-  taskMessage,
   taskSession,
   taskSpec,
 } from './target.ts';
 import { isUpstreamTask, type Task, type UpstreamTask } from './task.ts';
-import { isOwnedBy, stateOf, type TaskRecord } from './task-record.ts';
+import { isOwnedBy, stateOf } from './task-record.ts';
 import {
   ACKNOWLEDGED,
   observeState,
@@ -63,6 +63,7 @@ export interface TaskRequestsOptions extends TaskDeps {
 
 /** A request of a client about a task, and where that is executed. */
 interface TaskRequest {
+  readonly task: UpstreamTask;
   readonly client: ClientFacts;
   readonly message: RequestMessage;
   readonly target: TaskTarget;
@@ -111,29 +112,28 @@ export class TaskRequests {
     const observer = toolCalls.request(client.facts);
     const { server } = target.upstream;
     const trace = observer.send({ method: message.method, protocol: 'mcp', subject: undefined, server });
-    const request = { client, message, target: this.#targetFor(client, target, task), trace };
-    const execute = async () => this.#execute(request, task);
+    const request = { task, client, message, target: this.#targetFor(client, target, task), trace };
+    const execute = async () => this.#execute(request);
     return { kind: 'deferred', start: (sink) => deferOutcome(execute, log).start(new ObservedSink(sink, observer)) };
   }
 
-  #execute(request: TaskRequest, task: UpstreamTask): RequestOutcome | Promise<RequestOutcome> {
+  #execute(request: TaskRequest): RequestOutcome | Promise<RequestOutcome> {
     const { client, message, target } = request;
-    const isTranslated = client.era !== target.era;
+    if (client.era === target.era) {
+      if (message.method === 'tasks/update') return this.#update(request);
+      const isForGood = message.method === 'tasks/cancel' && client.era === 'legacy';
+      return isForGood ? this.#cancel(request) : this.#relay(request);
+    }
     switch (message.method) {
       case 'tasks/update':
-        return isTranslated ? this.#respond(request, task) : this.#update(request, task);
+        return this.#respond(request);
       case 'tasks/cancel':
-        if (client.era === 'legacy')
-          return isTranslated ? this.#cancelForGood(target, task) : this.#cancel(request, task);
-        if (isTranslated) return this.#requestCancellation(target, task);
-        break;
+        return client.era === 'legacy' ? this.#cancelForGood(request) : this.#requestCancellation(request);
       case 'tasks/result':
-        if (isTranslated) return this.#awaitResult(request, task);
-        break;
+        return this.#awaitResult(request);
       default:
-        if (isTranslated) return this.#readState(target, task);
+        return this.#readState(request);
     }
-    return this.#relay(request, task);
   }
 
   /** Returns the state of a core task for its modern client, which has subscribed to it with these headers. */
@@ -162,7 +162,7 @@ export class TaskRequests {
   /** Cancels a task on behalf of no client; undefined if its upstream is gone. */
   #cancelUpstream(task: UpstreamTask): Promise<Reply> | undefined {
     const target = storedTarget(this.#options, task);
-    return target && requestTask(this.#options, target, 'tasks/cancel');
+    return target && requestTask(target, 'tasks/cancel');
   }
 
   /** The target of requests of a client, which is sent in the session of the task. */
@@ -196,9 +196,9 @@ export class TaskRequests {
   // Within one era.
 
   /** `inputs`: keys of the responses to requests for input that are sent; the others are removed. */
-  #relay(request: TaskRequest, task: UpstreamTask, inputs?: readonly string[]): RequestOutcome {
-    const { client, message } = request;
-    const spec = this.#spec(request, task);
+  #relay(request: TaskRequest, inputs?: readonly string[]): RequestOutcome {
+    const { task, client, message } = request;
+    const spec = this.#spec(request);
     if (inputs) spec.edits.keepInputs(inputs);
     const onAccepted = inputs && (() => task.removeInputRequests(({ key }) => inputs.includes(key)));
     const rewriter = taskRewriter(task, message.method, client.capabilities, onAccepted);
@@ -206,16 +206,16 @@ export class TaskRequests {
   }
 
   /** Returns the spec of the client's own request, with the id of the upstream in place of ours. */
-  #spec({ client, message, target, trace }: TaskRequest, { record }: UpstreamTask): CallSpec {
+  #spec({ task, client, message, target, trace }: TaskRequest): CallSpec {
+    const { address, session, upstreamId } = task.record;
     const spec = taskSpec(target, message);
-    spec.edits.rename(record.upstreamId);
+    spec.edits.rename(upstreamId);
     if (trace) spec.edits.setTrace(trace);
-    const { address, session } = record;
-    const isOwn = (other: TaskRecord) => isOwnedBy(other, client);
+    const place = session && { address, session: session.id };
     return {
       ...spec,
       capabilities: client.capabilities,
-      messages: session && taskMessages(this.#options.tasks, { address, session: session.id }, isOwn),
+      messages: place && taskMessages(this.#options.tasks, place, (record) => isOwnedBy(record, client)),
       task: { isAwaited: message.method === 'tasks/result' },
     };
   }
@@ -224,23 +224,25 @@ export class TaskRequests {
    * Relays the input that a task of the extension waits for. Other input is ignored, as the extension says: an upstream might take
    * a response that is sent twice for one to its next request.
    */
-  async #update(request: TaskRequest, task: UpstreamTask): Promise<RequestOutcome> {
-    const { inputResponses } = request.message.params;
-    if (!isJsonObject(inputResponses)) return this.#relay(request, task);
+  async #update(request: TaskRequest): Promise<RequestOutcome> {
+    const { task, target, message } = request;
+    const { inputResponses } = message.params;
+    if (!isJsonObject(inputResponses)) return this.#relay(request);
     const keys = Object.keys(inputResponses);
     const isOpen = (known: string) => task.record.inputRequests.some(({ key }) => key === known);
     if (!keys.every(isOpen)) {
       // The client may know a later state than we do.
-      const reading = await this.#read(task, request.target);
+      const reading = await this.#read(task, target);
       if (reading.kind === 'error') return reading;
     }
     const open = keys.filter(isOpen);
-    return open.length === 0 && keys.length > 0 ? ACKNOWLEDGED : this.#relay(request, task, open);
+    return open.length === 0 && keys.length > 0 ? ACKNOWLEDGED : this.#relay(request, open);
   }
 
   /** Cancels a core task of a legacy client. That it is canceled is durable before the response. */
-  async #cancel(request: TaskRequest, task: UpstreamTask): Promise<RequestOutcome> {
-    const reply = await collect(this.#options, this.#spec(request, task), task.record.namespace);
+  async #cancel(request: TaskRequest): Promise<RequestOutcome> {
+    const { task } = request;
+    const reply = await collect(this.#options, this.#spec(request), task.record.namespace);
     if (reply.kind === 'error') return reply;
     await task.cancel();
     const state = observeState(task, reply.value);
@@ -252,10 +254,10 @@ export class TaskRequests {
 
   // Between eras.
 
-  async #readState(target: TaskTarget, task: UpstreamTask): Promise<RequestOutcome> {
+  async #readState({ task, target, client }: TaskRequest): Promise<RequestOutcome> {
     const reading = await this.#read(task, target);
     if (reading.kind === 'error') return reading;
-    const type = task.record.clientEra === 'modern' ? '"resultType":"complete",' : '';
+    const type = client.era === 'modern' ? '"resultType":"complete",' : '';
     return { kind: 'result', json: `{${type}${reading.members}}` };
   }
 
@@ -263,8 +265,8 @@ export class TaskRequests {
   async #read(task: UpstreamTask, target: TaskTarget): Promise<TaskReading> {
     const isLegacy = target.era === 'legacy';
     // For good: the upstream need not honor the cancellation of a legacy client.
-    if (!isLegacy && task.record.isCanceled) return legacyReading(task, stateOf(task.record));
-    const reply = await requestTask(this.#options, target, 'tasks/get');
+    if (!isLegacy && task.record.isCanceled) return readingOf(task, stateOf(task.record));
+    const reply = await requestTask(target, 'tasks/get');
     if (reply.kind === 'error') {
       if (reply.error.code !== INVALID_PARAMS) return reply;
       // An upstream that does not know the task any more has discarded it.
@@ -273,25 +275,33 @@ export class TaskRequests {
     }
     const { status } = reply.value;
     const hasResult = isLegacy && (status === 'completed' || status === 'failed');
-    const end = hasResult ? await requestTask(this.#options, target, 'tasks/result') : undefined;
+    const end = hasResult ? await requestTask(target, 'tasks/result') : undefined;
     if (end?.kind === 'error' && end.text === undefined) return end;
     if (task.isRemoved) return taskNotFound();
-    if (!isLegacy && task.record.isCanceled) return legacyReading(task, stateOf(task.record));
+    if (!isLegacy && task.record.isCanceled) return readingOf(task, stateOf(task.record));
     const content: JsonObject | undefined =
       end && (end.kind === 'result' ? { result: end.value } : { error: { ...end.error } });
     const state = observeState(task, reply.value, content);
     if (typeof state === 'string') return unusableTask(state);
-    if (!isLegacy) return legacyReading(task, state, reply.isLarge ? undefined : reply.text());
+    // One whose result has `isError` has failed.
+    if (!isLegacy) {
+      const own = { ...state, status: stateOf(task.record).status };
+      return readingOf(task, own, reply.isLarge ? undefined : reply.text());
+    }
     const text = reply.text();
-    if (end) return endedTask(state, text, end);
-    if (state.status === 'cancelled') return modernReading(state, text);
+    // Also a task that has failed with a result is completed.
+    if (end?.kind === 'result') {
+      return readingOf(task, { ...state, status: 'completed' }, text, `,"result":${unrelated(end.text())}`);
+    }
+    if (end) return readingOf(task, { ...state, status: 'failed' }, text, `,"error":${end.text}`);
+    if (state.status === 'cancelled') return readingOf(task, state, text);
     if (state.status === 'input_required') await this.#awaitInputRequests(task, target);
     await task.stored();
     const requests = task.record.inputRequests;
     // Without requests, there is nothing that the client could do.
-    if (requests.length === 0) return modernReading({ ...state, status: 'working' }, text);
+    if (requests.length === 0) return readingOf(task, { ...state, status: 'working' }, text);
     const pending = inputRequestsText(requests.map(({ key, request = '{}' }) => [key, request]));
-    return modernReading({ ...state, status: 'input_required' }, text, `,"inputRequests":${pending}`);
+    return readingOf(task, { ...state, status: 'input_required' }, text, `,"inputRequests":${pending}`);
   }
 
   /**
@@ -302,7 +312,7 @@ export class TaskRequests {
     if (task.record.inputRequests.length === 0) await this.#options.tasks.refresh();
     if (task.record.inputRequests.length > 0) return;
     const listening = this.#listening.getOrInsertComputed(task, () => {
-      const spec = { ...taskSpec(target, taskMessage(target, 'tasks/result')), task: { isAwaited: true } };
+      const spec = { ...ownTaskSpec(target, 'tasks/result'), task: { isAwaited: true } };
       return collect(this.#options, spec, task.record.namespace).finally(() => this.#listening.delete(task));
     });
     const { promise: requested, resolve } = Promise.withResolvers<void>();
@@ -317,7 +327,7 @@ export class TaskRequests {
    * Sends the responses to the requests of a legacy upstream. Those under keys that are not open, or that are no objects, are
    * ignored, as the extension says.
    */
-  async #respond({ message, target }: TaskRequest, task: UpstreamTask): Promise<RequestOutcome> {
+  async #respond({ task, message, target }: TaskRequest): Promise<RequestOutcome> {
     const { upstream, headers } = target;
     const responses = paramText(message.text, 'inputResponses');
     if (!responses?.startsWith('{')) return rpcError(INVALID_PARAMS, 'missing required parameter: inputResponses');
@@ -344,8 +354,8 @@ export class TaskRequests {
   }
 
   /** In the extension, a cancellation is a request that the upstream need not honor, and so no error if it is too late. */
-  async #requestCancellation(target: TaskTarget, task: UpstreamTask): Promise<RequestOutcome> {
-    const reply = await requestTask(this.#options, target, 'tasks/cancel');
+  async #requestCancellation({ task, target }: TaskRequest): Promise<RequestOutcome> {
+    const reply = await requestTask(target, 'tasks/cancel');
     if (reply.kind === 'error') {
       const isTooLate = reply.error.code === INVALID_PARAMS || reply.error.code === METHOD_NOT_FOUND;
       return isTooLate ? ACKNOWLEDGED : reply;
@@ -356,7 +366,7 @@ export class TaskRequests {
   }
 
   /** Cancels a task of the extension for a legacy client. That it is canceled is durable before the response. */
-  async #cancelForGood(target: TaskTarget, task: UpstreamTask): Promise<RequestOutcome> {
+  async #cancelForGood({ task, target }: TaskRequest): Promise<RequestOutcome> {
     const reading = await this.#read(task, target);
     if (reading.kind === 'error') return reading;
     const { status } = reading.state;
@@ -364,34 +374,21 @@ export class TaskRequests {
       return rpcError(INVALID_PARAMS, `cannot cancel a task that has ended: its status is ${status}`);
     }
     await task.cancel();
-    void requestTask(this.#options, target, 'tasks/cancel');
+    void requestTask(target, 'tasks/cancel');
     const canceled = { ...reading.state, status: 'cancelled' as const, lastUpdatedAt: new Date().toISOString() };
     return { kind: 'result', json: `{${translatedTask('legacy', canceled)}}` };
   }
 
   /** Waits for the end of a task of the extension, and requests input of the legacy client meanwhile. */
-  #awaitResult({ message, target }: TaskRequest, task: UpstreamTask): RequestOutcome {
+  #awaitResult({ task, message, target }: TaskRequest): RequestOutcome {
     if (task.record.isCanceled) return rpcError(INTERNAL_ERROR, `${TASK_FAILURE}: the task was canceled`);
     const spec = { ...taskSpec(target, message), rewriter: new LegacyResponseRewriter(TASK_FAILURE, false) };
     const call = { spec, target, state: stateOf(task.record), known: task };
-    return { kind: 'deferred', start: (sink) => new PolledCall(this.#options, { ...call, sink }).start() };
+    return { kind: 'deferred', start: (sink) => new PolledCall({ ...call, sink }).start() };
   }
 }
 
-/** The state of a task of the extension, for legacy clients: one whose result has `isError` has failed. */
-function legacyReading({ record }: UpstreamTask, state: TaskState, text?: string): TaskReading {
-  const own = { ...state, status: stateOf(record).status };
-  return { kind: 'task', state: own, members: translatedTask('legacy', own, text) };
-}
-
-/** The state of a core task, for modern clients; `more` are further members, as JSON text. */
-function modernReading(state: TaskState, text: string, more = ''): TaskReading {
-  return { kind: 'task', state, members: `${translatedTask('modern', state, text)}${more}` };
-}
-
-/** A task that has failed with a result, which has `isError`, is completed for modern clients. */
-function endedTask(state: TaskState, text: string, end: Reply): TaskReading {
-  return end.kind === 'result'
-    ? modernReading({ ...state, status: 'completed' }, text, `,"result":${unrelated(end.text())}`)
-    : modernReading({ ...state, status: 'failed' }, text, `,"error":${end.text}`);
+/** The state of a task for its client; `text` is that of the other era, `more` are further members, as JSON text. */
+function readingOf({ record }: UpstreamTask, state: TaskState, text?: string, more = ''): TaskReading {
+  return { kind: 'task', state, members: `${translatedTask(record.clientEra, state, text)}${more}` };
 }

@@ -27,6 +27,7 @@ export interface TaskDeps extends CallDeps {
 
 /** A task at its upstream, and what requests about it have in common. */
 export interface TaskTarget extends Pick<CallSpec, 'upstream' | 'openSession' | 'serverRequests'> {
+  readonly deps: TaskDeps;
   /** Era of the upstream. */
   readonly era: Era;
   /** Id at the upstream. */
@@ -50,10 +51,11 @@ export function taskSession({ session, record }: UpstreamTask, upstream: Upstrea
  * responses, a legacy upstream may send requests for input, which are stored if the client of the task is a modern one.
  */
 export function storedTarget(
-  { upstreams, clientInfo }: Pick<TaskDeps, 'upstreams' | 'clientInfo'>,
+  deps: TaskDeps,
   task: UpstreamTask,
   headers: readonly string[] = [],
 ): TaskTarget | undefined {
+  const { upstreams, clientInfo } = deps;
   const { record } = task;
   const { upstreamId, namespace, forward, address } = record;
   const upstream = forward === undefined ? upstreams.at(address) : upstreams.of(forward);
@@ -62,7 +64,7 @@ export function storedTarget(
   const serverRequests = storesRequests ? () => storedRequests(task) : undefined;
   const openSession = () => taskSession(task, upstream);
   const client = { headers, clientInfo: { ...clientInfo }, capabilities: {} };
-  return { ...client, era: eraOf(record), upstreamId, namespace, upstream, serverRequests, openSession };
+  return { deps, ...client, era: eraOf(record), upstreamId, namespace, upstream, serverRequests, openSession };
 }
 
 /** Returns the spec of a request about a task. A modern upstream routes it by the id. */
@@ -74,18 +76,18 @@ export function taskSpec(target: TaskTarget, message: RequestMessage): CallSpec 
   return { ...sent, ...constant, upstream, serverRequests, openSession };
 }
 
-/** Returns a request of our own about a task; `more` are further params and its progress token, as JSON text. */
-export function taskMessage(
+/** Returns the spec of a request of our own about a task; `more` are further params and its progress token, as JSON text. */
+export function ownTaskSpec(
   target: TaskTarget,
   method: string,
   more: { readonly params?: string | undefined; readonly token?: string | undefined } = {},
-): RequestMessage {
+): CallSpec {
   const { era, upstreamId, clientInfo, capabilities } = target;
   const client = { clientInfo, capabilities: withTasksExtension(capabilities) };
   const envelope = era === 'modern' ? modernEnvelope(client, LATEST_MODERN).params({})?._meta : {};
   const meta = joined(JSON.stringify(envelope).slice(1, -1), more.token && `"progressToken":${more.token}`);
   const params = joined(`"taskId":${JSON.stringify(upstreamId)}`, meta && `"_meta":{${meta}}`, more.params);
-  return parseRequest(`{"jsonrpc":"2.0","id":0,"method":"${method}","params":{${params}}}`);
+  return taskSpec(target, parseRequest(`{"jsonrpc":"2.0","id":0,"method":"${method}","params":{${params}}}`));
 }
 
 /** Joins members in JSON text. */
@@ -94,6 +96,6 @@ function joined(...parts: (string | undefined)[]): string {
 }
 
 /** Sends a request of our own about a task; never rejects. */
-export function requestTask(context: CallDeps, target: TaskTarget, method: string, more?: string): Promise<Reply> {
-  return collect(context, taskSpec(target, taskMessage(target, method, { params: more })), target.namespace);
+export function requestTask(target: TaskTarget, method: string, params?: string): Promise<Reply> {
+  return collect(target.deps, ownTaskSpec(target, method, { params }), target.namespace);
 }

@@ -89,7 +89,7 @@ const upstreamTaskSchema = commonSchema.extend({
 /** Schema of {@link TaskRecord}. */
 export const recordSchema = z.discriminatedUnion('kind', [callTaskSchema, upstreamTaskSchema]);
 
-/** A plain call that became a task. */
+/** A promoted call: one that became a task here. */
 export type CallRecord = Readonly<z.output<typeof callTaskSchema>>;
 /** A task of an upstream. */
 export type UpstreamRecord = Readonly<z.output<typeof upstreamTaskSchema>>;

@@ -20,8 +20,8 @@ import { type ErrorOutcome, type ResultOutcome, rpcError } from '../../../http/o
 import type { ServerRequests } from '../../client-requests.ts';
 import { progressNotification, tokenOf } from '../../progress.ts';
 import { inputRequest } from '../era-translation/input-requests.ts';
-import type { MessageTranslator, ResponseRewriter, RewrittenResponse } from '../relay/call-spec.ts';
-import { replaceRetiredCode } from '../relay/response-rewrite.ts';
+import type { MessageTranslator, ResponseRewriter } from '../relay/call-spec.ts';
+import { errorResponse, replaceRetiredCode } from '../relay/response-rewrite.ts';
 import type { Upstream } from '../upstream.ts';
 import type { UpstreamSession } from '../upstream-sessions.ts';
 import { boundedTtl, MAX_TTL_MS, type Task, type UpstreamTask } from './task.ts';
@@ -105,30 +105,25 @@ export function taskRewriter(
         // An upstream that does not know the task any more has discarded it. Its message may contain its own id.
         if (error.code === INVALID_PARAMS && method === 'tasks/get') {
           task.remove();
-          return errorResponse(id, taskNotFound());
+          return errorResponse(id, { ...taskNotFound().error });
         }
         return era === 'legacy' ? undefined : replaceRetiredCode(text, value, method, capabilities);
       }
       if (!isJsonObject(result)) return undefined;
       const problem = observe(result);
-      if (problem) return errorResponse(id, unusableTask(problem));
+      if (problem) return errorResponse(id, { ...unusableTask(problem).error });
       onAccepted();
       return { text: withReportedTask(task, text, 'result'), value };
     },
     rewriteLarge({ members: positions, textOf }, { result }, id) {
       const problem = positions ? observe(isJsonObject(result) ? result : {}) : 'a damaged result';
-      if (problem !== undefined || !positions) return errorResponse(id, unusableTask(problem ?? ''));
+      if (problem !== undefined || !positions) return errorResponse(id, { ...unusableTask(problem ?? '').error });
       return positions.flatMap((member) => {
         const text = reportedMember(era, member.key, textOf(member), reportedTask(task.record));
         return text === undefined ? [] : [{ start: member.start, end: member.end, text }];
       });
     },
   };
-}
-
-function errorResponse(id: string, { error: { code, message } }: ErrorOutcome): RewrittenResponse {
-  const error = { code, message };
-  return { text: `{"jsonrpc":"2.0","id":${id},"error":${JSON.stringify(error)}}`, value: { error } };
 }
 
 /** Removes the related task from the `_meta` of the params or the result of a message. */
