@@ -86,11 +86,11 @@ export class Tasks implements TaskTable {
   readonly #records = new Collection({ name: 'tasks', schema: recordSchema, expires: ({ expires }) => expires });
   readonly #limits: TaskLimits;
   readonly #tasks = new Map<string, Task>();
-  /** By {@link groupsOf}, the oldest first. */
-  readonly #groups = new Map<string, Set<Task>>();
+  /** By the session of the client that created them, the oldest first. */
+  readonly #bySession = new Map<string, Set<UpstreamTask>>();
   /** The latest one by {@link placesOf}: an upstream may use an id for any number of tasks. */
   readonly #latest = new Map<string, Task>();
-  readonly #quota: Quota<string>;
+  readonly #quota: Quota<Task>;
   readonly #timer = setInterval(() => this.removeExpired(), SWEEP_MS).unref();
   /** Tasks that are to be removed, and why. */
   readonly #outdated = new Map<Task, TaskEnd | undefined>();
@@ -192,13 +192,13 @@ export class Tasks implements TaskTable {
     const own =
       principal.key === ''
         ? this.ofSession(clientSession ?? '')
-        : this.#find('user', quotaOwner('', principal, undefined).name);
+        : [...this.#quota.items(quotaOwner('', principal, undefined))];
     return own.filter((task) => this.#isVisibleTo(owner, task) && task.record.clientEra === 'legacy');
   }
 
   /** Returns the tasks that were created in a session of a client, oldest first. */
   ofSession(clientSession: string): UpstreamTask[] {
-    return this.#find('session', clientSession).filter(isUpstreamTask);
+    return [...(this.#bySession.get(clientSession) ?? [])];
   }
 
   /** Returns the task whose result a call of a legacy client waits for; `idText` is the id of the call. */
@@ -265,15 +265,18 @@ export class Tasks implements TaskTable {
   }
 
   onMoved(task: Task, before: TaskRecord): void {
-    this.#unindex(task, before);
-    this.#index(task);
+    this.#removePlaces(task, before);
+    for (const key of placesOf(task.record)) this.#latest.set(key, task);
   }
 
   #add(record: TaskRecord, isForeign: boolean): Task {
     const task = new Task(this, record, isForeign);
     this.#tasks.set(task.id, task);
-    this.#index(task);
-    this.#quota.set(task.id, record.holder, 1);
+    this.#quota.set(task, record.holder, 1);
+    for (const key of placesOf(record)) this.#latest.set(key, task);
+    if (!isUpstreamTask(task)) return task;
+    const { clientSession } = task.record;
+    if (clientSession !== undefined) this.#bySession.getOrInsertComputed(clientSession, () => new Set()).add(task);
     return task;
   }
 
@@ -282,8 +285,13 @@ export class Tasks implements TaskTable {
     task.isRemoved = true;
     task.unpin();
     this.#tasks.delete(task.id);
-    this.#unindex(task, task.record);
-    this.#quota.delete(task.id);
+    this.#quota.delete(task);
+    this.#removePlaces(task, task.record);
+    if (isUpstreamTask(task)) {
+      const { clientSession = '' } = task.record;
+      const siblings = this.#bySession.get(clientSession);
+      if (siblings?.delete(task) && siblings.size === 0) this.#bySession.delete(clientSession);
+    }
     this.removed.emit(task.record);
     return true;
   }
@@ -300,7 +308,7 @@ export class Tasks implements TaskTable {
 
   /** Whether an owner may have another task; one with too many loses the oldest that has ended for it. */
   #makeRoom(owner: QuotaOwner): boolean {
-    const own = this.#find('user', owner.name);
+    const own = [...this.#quota.items(owner)];
     if (own.length < this.#limits.perUser && this.#quota.allows(owner, 1)) return true;
     const ended = own.find(({ record }) => !isActive(record));
     if (ended) this.remove(ended);
@@ -314,20 +322,7 @@ export class Tasks implements TaskTable {
     else if (task) this.#drop(task);
   }
 
-  #find(...key: Parameters<typeof keyOf>): Task[] {
-    return [...(this.#groups.get(keyOf(...key)) ?? [])];
-  }
-
-  #index(task: Task): void {
-    for (const key of groupsOf(task.record)) this.#groups.getOrInsertComputed(key, () => new Set()).add(task);
-    for (const key of placesOf(task.record)) this.#latest.set(key, task);
-  }
-
-  #unindex(task: Task, record: TaskRecord): void {
-    for (const key of groupsOf(record)) {
-      const tasks = this.#groups.get(key);
-      if (tasks?.delete(task) && tasks.size === 0) this.#groups.delete(key);
-    }
+  #removePlaces(task: Task, record: TaskRecord): void {
     for (const key of placesOf(record)) if (this.#latest.get(key) === task) this.#latest.delete(key);
   }
 }
@@ -338,18 +333,11 @@ export interface TaskPlace {
   readonly session: string | undefined;
 }
 
-function keyOf(kind: 'user' | 'session' | 'id' | 'token', ...parts: (string | undefined)[]): string {
-  return JSON.stringify([kind, ...parts]);
+function keyOf(...parts: (string | undefined)[]): string {
+  return JSON.stringify(parts);
 }
 
-/** What a task is found by together with others. */
-function groupsOf(record: TaskRecord): string[] {
-  const user = keyOf('user', record.holder.name);
-  const session = record.kind === 'call' ? undefined : record.clientSession;
-  return session === undefined ? [user] : [user, keyOf('session', session)];
-}
-
-/** What a core task is found by alone. */
+/** What a core task is found by. */
 function placesOf(record: TaskRecord): string[] {
   if (record.kind !== 'core') return [];
   const { address, session, upstreamId, progress } = record;
