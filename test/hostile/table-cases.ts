@@ -5,7 +5,7 @@ import { toolList, toolText } from '../fixtures/raw-upstream/texts.ts';
 import { startRawUpstream } from '../fixtures/raw-upstream.ts';
 import { grpcReplies } from './grpc-replies.ts';
 import type { HostileCase, HostilePeers, HostileTarget } from './hostile-case.ts';
-import { shareCases } from './share-cases.ts';
+import { quotaCases } from './quota-cases.ts';
 import { hostileText } from './texts.ts';
 import { answerWith, callTool, grpcContent, responseWith, summaryOf } from './traffic.ts';
 
@@ -21,7 +21,7 @@ export function tableCases(): HostileCase[] {
     ...catalogCases(),
     ...serviceCases(),
     ...connectionCases(),
-    ...shareCases(discovered),
+    ...quotaCases(discovered),
   ];
 }
 

@@ -7,8 +7,8 @@ import { startRawUpstream } from '../fixtures/raw-upstream.ts';
 import type { HostileCase, HostileTarget } from './hostile-case.ts';
 import { type StallingUpstream, startStallingUpstream } from './stalling-upstream.ts';
 
-/** Use up a total that namespaces and users share; fail unless another namespace still gets its part. */
-export function shareCases(discovered: Discovered): HostileCase[] {
+/** Use up a quota of a total; fail unless another owner still gets something. */
+export function quotaCases(discovered: Discovered): HostileCase[] {
   const shared = (
     name: string,
     sent: (target: HostileTarget, discovered: Discovered) => Promise<string>,
@@ -32,7 +32,7 @@ function remove(target: HostileTarget, name: string): Promise<unknown> {
   return send(`${target.management}/api/v1/namespaces/${name}?cascade=true`, 'DELETE');
 }
 
-/** 72 MB of uris; the limit is 64 MiB. */
+/** 72 MB of uris; the limit is 64 MiB, of which one owner gets two thirds. */
 async function subscribe(target: HostileTarget, discovered: Discovered): Promise<string> {
   const upstream = await startRawUpstream({
     eras: ['legacy'],
@@ -53,7 +53,7 @@ async function subscribe(target: HostileTarget, discovered: Discovered): Promise
       const { text } = await client.call('resources/subscribe', params(at));
       if (text.includes('"result"')) accepted++;
     }
-    if (accepted < 200) throw new Error(`only ${accepted} of 300 subscriptions were accepted`);
+    if (accepted < 150) throw new Error(`only ${accepted} of 300 subscriptions were accepted`);
     const other = await legacyClient(`${target.mcp}/watched-too/mcp`);
     const { text } = await other.call('resources/subscribe', params(0));
     if (!text.includes('"result"')) throw new Error(`another namespace was refused: ${text.slice(0, 200)}`);
@@ -114,7 +114,7 @@ async function leaveCall(url: string): Promise<{ id: string; headers: Readonly<R
   return { id: [...text.matchAll(/^id: ?(.+)$/gm)].at(-1)?.[1] ?? '', headers };
 }
 
-/** The limit is 1,000 suspended calls. */
+/** The limit is 1,000 suspended calls, of which one user gets two thirds. */
 async function suspendCalls(target: HostileTarget, discovered: Discovered): Promise<string> {
   const elicitation = () => ({
     id: 'ask',
