@@ -149,7 +149,7 @@ export function parseOrigin(text: string): string {
 }
 
 /**
- * Values of the Host header (mcp.md 6) in lower case: `host`, `host:port`, `[v6]` or `[v6]:port`. A value without a port
+ * Values of the Host header in lower case: `host`, `host:port`, `[v6]` or `[v6]:port`. A value without a port
  * matches any port, `*` every value.
  */
 export const hostList = textSchema(

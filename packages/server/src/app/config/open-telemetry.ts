@@ -10,6 +10,7 @@ import {
   parseVariables,
   quote,
   textSchema,
+  variable,
 } from '../../http/settings.ts';
 import type { MetricSettings, SamplerSettings, TraceSettings } from '../../telemetry/otlp.ts';
 
@@ -89,51 +90,43 @@ export function parseOpenTelemetry(env: NodeJS.ProcessEnv): OpenTelemetrySetting
     ]);
     parseVariables(env, Object.fromEntries(named));
   }
-  const variables = parseVariables(env, {
-    OTEL_EXPORTER_OTLP_ENDPOINT: ENDPOINT,
-    OTEL_EXPORTER_OTLP_PROTOCOL: PROTOCOL.default('http/protobuf'),
+  const traces = parseSignal(env, 'TRACES', []);
+  // The exporter prometheus needs no settings: /metrics always exists.
+  const metrics = parseSignal(env, 'METRICS', ['prometheus']);
+  const { sampler, ratio, interval, timeout } = parseVariables(env, {
+    sampler: variable('OTEL_TRACES_SAMPLER', SAMPLER.default('parentbased_always_on')),
+    ratio: variable('OTEL_TRACES_SAMPLER_ARG', RATIO.default(1)),
+    interval: variable('OTEL_METRIC_EXPORT_INTERVAL', MILLISECONDS.default(60_000)),
+    timeout: variable('OTEL_METRIC_EXPORT_TIMEOUT', MILLISECONDS.default(30_000)),
     OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE: oneOfAnyCase('cumulative', 'delta', 'lowmemory'),
-    OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: ENDPOINT,
-    OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: PROTOCOL.optional(),
-    OTEL_TRACES_SAMPLER: SAMPLER.default('parentbased_always_on'),
-    OTEL_TRACES_SAMPLER_ARG: RATIO.default(1),
-    OTEL_BSP_SCHEDULE_DELAY: MILLISECONDS.default(5_000),
-    OTEL_BSP_EXPORT_TIMEOUT: MILLISECONDS.default(30_000),
-    OTEL_BSP_MAX_QUEUE_SIZE: COUNT.default(2_048),
-    OTEL_BSP_MAX_EXPORT_BATCH_SIZE: COUNT.default(512),
-    OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: ENDPOINT,
-    OTEL_EXPORTER_OTLP_METRICS_PROTOCOL: PROTOCOL.optional(),
-    OTEL_METRIC_EXPORT_INTERVAL: MILLISECONDS.default(60_000),
-    OTEL_METRIC_EXPORT_TIMEOUT: MILLISECONDS.default(30_000),
   });
-  const isExported = (signal: 'TRACES' | 'METRICS', otherExporters: readonly string[]): boolean => {
-    const endpoint = variables[`OTEL_EXPORTER_OTLP_${signal}_ENDPOINT`] ?? variables.OTEL_EXPORTER_OTLP_ENDPOINT;
-    return parseExporters(env, `OTEL_${signal}_EXPORTER`, otherExporters)?.has('otlp') ?? endpoint !== undefined;
-  };
-  const traces: TraceSettings = {
-    endpoint: variables.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ?? variables.OTEL_EXPORTER_OTLP_ENDPOINT,
-    protocol: variables.OTEL_EXPORTER_OTLP_TRACES_PROTOCOL ?? variables.OTEL_EXPORTER_OTLP_PROTOCOL,
-    sampler: toSampler(variables.OTEL_TRACES_SAMPLER, variables.OTEL_TRACES_SAMPLER_ARG),
-    batch: {
-      scheduledDelayMillis: variables.OTEL_BSP_SCHEDULE_DELAY,
-      exportTimeoutMillis: variables.OTEL_BSP_EXPORT_TIMEOUT,
-      maxQueueSize: variables.OTEL_BSP_MAX_QUEUE_SIZE,
-      maxExportBatchSize: variables.OTEL_BSP_MAX_EXPORT_BATCH_SIZE,
-    },
-  };
-  const intervalMs = variables.OTEL_METRIC_EXPORT_INTERVAL;
-  const metrics: MetricSettings = {
-    endpoint: variables.OTEL_EXPORTER_OTLP_METRICS_ENDPOINT ?? variables.OTEL_EXPORTER_OTLP_ENDPOINT,
-    protocol: variables.OTEL_EXPORTER_OTLP_METRICS_PROTOCOL ?? variables.OTEL_EXPORTER_OTLP_PROTOCOL,
-    intervalMs,
-    timeoutMs: Math.min(variables.OTEL_METRIC_EXPORT_TIMEOUT, intervalMs),
-  };
+  const batch = parseVariables(env, {
+    scheduledDelayMillis: variable('OTEL_BSP_SCHEDULE_DELAY', MILLISECONDS.default(5_000)),
+    exportTimeoutMillis: variable('OTEL_BSP_EXPORT_TIMEOUT', MILLISECONDS.default(30_000)),
+    maxQueueSize: variable('OTEL_BSP_MAX_QUEUE_SIZE', COUNT.default(2_048)),
+    maxExportBatchSize: variable('OTEL_BSP_MAX_EXPORT_BATCH_SIZE', COUNT.default(512)),
+  });
   return {
-    traces: isExported('TRACES', []) ? traces : undefined,
-    // The exporter prometheus needs no settings: /metrics always exists.
-    metrics: isExported('METRICS', ['prometheus']) ? metrics : undefined,
+    traces: traces && { ...traces, sampler: toSampler(sampler, ratio), batch },
+    metrics: metrics && { ...metrics, intervalMs: interval, timeoutMs: Math.min(timeout, interval) },
     warnings: propagatorWarnings(env.OTEL_PROPAGATORS ?? ''),
   };
+}
+
+/** Parses where a signal is exported to; undefined if it is not. */
+function parseSignal(env: NodeJS.ProcessEnv, signal: 'TRACES' | 'METRICS', otherExporters: readonly string[]) {
+  const own = parseVariables(env, {
+    endpoint: variable(`OTEL_EXPORTER_OTLP_${signal}_ENDPOINT`, ENDPOINT),
+    protocol: variable(`OTEL_EXPORTER_OTLP_${signal}_PROTOCOL`, PROTOCOL.optional()),
+  });
+  const common = parseVariables(env, {
+    endpoint: variable('OTEL_EXPORTER_OTLP_ENDPOINT', ENDPOINT),
+    protocol: variable('OTEL_EXPORTER_OTLP_PROTOCOL', PROTOCOL.default('http/protobuf')),
+  });
+  const endpoint = own.endpoint ?? common.endpoint;
+  const exporters = parseExporters(env, `OTEL_${signal}_EXPORTER`, otherExporters);
+  if (!(exporters?.has('otlp') ?? endpoint !== undefined)) return undefined;
+  return { endpoint, protocol: own.protocol ?? common.protocol };
 }
 
 /** One of the given values, which OpenTelemetry compares case-insensitively. */
