@@ -157,6 +157,7 @@ export class SuspendableCall extends ForwardingSink implements ClientRequests {
   #source: ServerRequestSource | undefined = undefined;
   #request: SuspendedRequest | undefined = undefined;
   #suspendTimer: NodeJS.Timeout | undefined = undefined;
+  #expiryTimer: NodeJS.Timeout | undefined = undefined;
   #disconnectListener: (() => void) | undefined = undefined;
   #drainListener: (() => void) | undefined = undefined;
 
@@ -231,7 +232,7 @@ export class SuspendableCall extends ForwardingSink implements ClientRequests {
     this.cancelAll();
   }
 
-  get #isSuspended(): boolean {
+  get isSuspended(): boolean {
     return this.inner === this.#buffer;
   }
 
@@ -256,6 +257,7 @@ export class SuspendableCall extends ForwardingSink implements ClientRequests {
 
   /** Resumes the call with a retry that has all of the input or a part: the rest is requested again. */
   resume(sink: ResponseSink, retry: RequestMessage): void {
+    clearTimeout(this.#expiryTimer);
     this.#client = sink.client;
     this.#capabilities = legacyCapabilities(sink.client.capabilities);
     this.#message = retry;
@@ -275,14 +277,20 @@ export class SuspendableCall extends ForwardingSink implements ClientRequests {
     else sink.onDrain(() => this.#onDrained());
   }
 
+  /** Expires unless it is resumed in time. */
+  expireIn(ms: number): void {
+    this.#expiryTimer = setTimeout(() => this.expire(), ms).unref();
+  }
+
   /** There will be no retry: it would be too late, or may not be sent, or others need the place. Cancels the call upstream. */
   expire(): void {
+    clearTimeout(this.#expiryTimer);
     this.#store.release(this);
     if (!this.#buffer.isComplete) this.#disconnectListener?.();
   }
 
   #releaseIfDone(): void {
-    if (!this.#isSuspended && this.#inputs.size === 0) this.#store.release(this);
+    if (!this.isSuspended && this.#inputs.size === 0) this.#store.release(this);
   }
 
   #suspendSoon(): void {
@@ -294,7 +302,7 @@ export class SuspendableCall extends ForwardingSink implements ClientRequests {
     this.#suspendTimer = undefined;
     const sink = this.inner;
     // All requests were canceled, or the call is suspended already: the retry gets the new ones.
-    if (this.#isSuspended || this.#inputs.size === 0) return;
+    if (this.isSuspended || this.#inputs.size === 0) return;
     this.round++;
     const state = this.#store.suspend(this);
     const inputs = this.#inputs.toJson();

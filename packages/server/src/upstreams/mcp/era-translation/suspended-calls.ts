@@ -48,13 +48,6 @@ export type Resumption =
   | { readonly kind: 'task'; readonly task: string }
   | { readonly kind: 'handled'; readonly outcome: RequestOutcome };
 
-interface Reservation {
-  readonly call: SuspendableCall;
-  characters: number;
-  /** Set while the call is suspended. */
-  timer: NodeJS.Timeout | undefined;
-}
-
 /**
  * Calls of modern clients whose legacy upstream sent the client requests and waits for the responses. The client got an
  * `InputRequiredResult` and may retry with the input.
@@ -62,8 +55,8 @@ interface Reservation {
 export class SuspendedCalls implements SuspensionStore {
   readonly #options: SuspendedCallsOptions;
   readonly #states: RequestStates;
-  /** Of the calls that are suspended or about to be. */
-  readonly #reservations = new Map<string, Reservation>();
+  /** The calls that are suspended or about to be, by their ids. */
+  readonly #calls = new Map<string, SuspendableCall>();
   /** Their number, and their sizes in characters. */
   readonly #count: Quota<SuspendableCall>;
   readonly #characters = new Quota<SuspendableCall>(MAX_CHARACTERS);
@@ -81,32 +74,25 @@ export class SuspendedCalls implements SuspensionStore {
   }
 
   reserve(call: SuspendableCall, more: number): boolean {
-    const reservation = this.#reservations.get(call.id);
-    if (!reservation && (this.#closed || !this.#count.allows(call.owner, 1))) return false;
+    const { id, owner } = call;
+    if (!this.#calls.has(id) && (this.#closed || !this.#count.allows(owner, 1))) return false;
     const characters = call.characters + more;
-    const added = characters - (reservation?.characters ?? 0);
-    if (added > 0 && characters > MIN_CHARACTERS && !this.#characters.allows(call.owner, added)) return false;
-    if (reservation) reservation.characters = characters;
-    else this.#reservations.set(call.id, { call, characters, timer: undefined });
-    this.#count.set(call, call.owner, 1);
-    this.#characters.set(call, call.owner, characters);
+    if (characters <= MIN_CHARACTERS) this.#characters.set(call, owner, characters);
+    else if (!this.#characters.reserve(call, owner, characters)) return false;
+    this.#count.set(call, owner, 1);
+    this.#calls.set(id, call);
     return true;
   }
 
   suspend(call: SuspendableCall): string {
     const { id, round, binding } = call;
-    const reservation = this.#reservations.get(id);
     // A call that can have no retry any more expires at once.
-    const timeoutMs = this.#closed || call.outline.isHidden() ? 0 : this.#options.timeoutMs;
-    if (reservation) reservation.timer = setTimeout(() => call.expire(), timeoutMs).unref();
+    call.expireIn(this.#closed || call.outline.isHidden() ? 0 : this.#options.timeoutMs);
     return this.#states.seal({ call: id, round, ...binding });
   }
 
   release(call: SuspendableCall): void {
-    const reservation = this.#reservations.get(call.id);
-    if (!reservation) return;
-    clearTimeout(reservation.timer);
-    this.#reservations.delete(call.id);
+    this.#calls.delete(call.id);
     this.#count.delete(call);
     this.#characters.delete(call);
   }
@@ -151,22 +137,18 @@ export class SuspendedCalls implements SuspensionStore {
 
   /** Expires the calls of what an operator has hidden, with a cancellation to their upstreams. */
   expireHidden(): void {
-    for (const { call, timer } of [...this.#reservations.values()]) if (timer && call.outline.isHidden()) call.expire();
+    for (const call of [...this.#calls.values()]) if (call.isSuspended && call.outline.isHidden()) call.expire();
   }
 
   /** Expires all calls, with a cancellation to their upstreams, and suspends none from now on. */
   close(): void {
     this.#closed = true;
-    for (const { call, timer } of [...this.#reservations.values()]) if (timer) call.expire();
+    for (const call of [...this.#calls.values()]) if (call.isSuspended) call.expire();
   }
 
   #resume(state: RequestState, retry: RequestMessage, sink: ResponseSink): void {
-    const reservation = this.#reservations.get(state.call);
-    if (reservation?.timer && reservation.call.round === state.round) {
-      clearTimeout(reservation.timer);
-      reservation.timer = undefined;
-      return reservation.call.resume(sink, retry);
-    }
+    const call = this.#calls.get(state.call);
+    if (call?.isSuspended && call.round === state.round) return call.resume(sink, retry);
     const error = {
       code: INTERNAL_ERROR,
       message: `the call is no longer suspended: ${this.#rejectionReason(state)}; send the request again without requestState`,
@@ -177,8 +159,8 @@ export class SuspendedCalls implements SuspensionStore {
 
   #rejectionReason({ call, round }: RequestState): string {
     if (!call.startsWith(`${this.#options.replica}.`)) return 'the service was restarted';
-    const reservation = this.#reservations.get(call);
-    return reservation && (reservation.call.round > round || !reservation.timer)
+    const known = this.#calls.get(call);
+    return known && (known.round > round || !known.isSuspended)
       ? 'it was resumed already'
       : 'it was resumed already, or its input came too late';
   }
