@@ -26,6 +26,7 @@ import {
   type RecordedPut,
   type Section,
   STORED_SECTIONS,
+  type StoredRecord,
   type StoredRecords,
   type StoredSection,
   UNKNOWN_MEMBERS,
@@ -74,7 +75,7 @@ export class Draft {
   #operation: DraftOperation | undefined;
   #effect: OperationEffect = 'other';
   /** Changes for the store to write. */
-  readonly changes: RecordedChange<Section>[] = [];
+  readonly changes: RecordedChange[] = [];
   readonly #entryForm = entryForm((entry) => this.get(entry.kind, entry.namespace, entry.key) !== entry);
 
   /** `recording`: false while restoring stored records. */
@@ -378,13 +379,13 @@ export class Draft {
 }
 
 /** The records of a snapshot, section by section. `lines`: as in `registry.json`. */
-export function* recordsOf(snapshot: Snapshot, lines = false): Generator<RecordedPut<StoredSection>> {
+export function* recordsOf(snapshot: Snapshot, lines = false): Generator<RecordedPut> {
   function* puts<Stored>(records: Iterable<Stored>, form: RecordForm<Stored>) {
     for (const record of records) yield new PutChange(record, form, lines);
   }
   const form = entryForm((entry) => !snapshot.isServed(entry));
   const entries = (kind: Kind) => puts(snapshot.entries(kind, { shadowed: true }), form);
-  const sources: Record<Section, () => Iterable<RecordedPut<Section>>> = {
+  const sources: Record<Section, () => Iterable<RecordedPut>> = {
     namespaces: () => puts(snapshot.namespaces.values(), NAMESPACE_FORM),
     forwards: () => puts(snapshot.forwards.values(), FORWARD_FORM),
     tools: () => entries('tool'),
@@ -406,7 +407,7 @@ function partsOf(id: string): unknown[] {
 
 /** The changes that make a state the one of these records. What is equal stays as it is, such as the identity of namespaces. */
 export function* changesTo(records: StoredRecords, snapshot: Snapshot): Steps<StoredChange[]> {
-  const missing = new Map(
+  const missing = new Map<string, Map<string, StoredRecord>>(
     STORED_SECTIONS.map((section) => {
       const stored = Array.from(records.get(section) ?? [], (record) => [record.id, record] as const);
       return [section, new Map(stored)];

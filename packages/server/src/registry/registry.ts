@@ -14,7 +14,6 @@ import type { LogConsumer, RecordLog, StoredChange } from './store/record-log.ts
 import {
   type Commit,
   type RecordedPut,
-  type Section,
   STORED_SECTIONS,
   type StoredRecords,
   UnavailableStoreError,
@@ -78,7 +77,7 @@ interface Pending {
 }
 
 /** The result of a batch of operations. */
-interface MadeCommit extends Commit<Section> {
+interface MadeCommit extends Commit {
   /** The state that the operations were made on. */
   readonly base: Snapshot;
   readonly after: Snapshot;

@@ -22,24 +22,6 @@ export class CorruptFileError extends Error {
   }
 }
 
-/** Renames corrupt files to `<name>.corrupt-<now>`. Returns the number of those that exist. */
-async function quarantine(
-  { files, folder, log }: Pick<JournaledFileOptions, 'files' | 'folder' | 'log'>,
-  names: Iterable<string>,
-  now: number,
-): Promise<number> {
-  let renamed = 0;
-  for (const name of names) {
-    const quarantined = `${name}.corrupt-${now}`;
-    const renaming = files.rename(join(folder, name), join(folder, quarantined)).then(() => true);
-    if (!(await ifExists(renaming))) continue;
-    renamed++;
-    log.error(`renamed corrupt file ${name} to ${quarantined}; starting without it`, { folder });
-  }
-  await files.syncFolder(folder);
-  return renamed;
-}
-
 /** Throws {@link StoreError} if a file is of a later version than this release reads, {@link CorruptFileError} for no version. */
 export function requireVersion(file: string, version: unknown, known: number): void {
   if (version === known) return;
@@ -182,10 +164,19 @@ export class JournaledFile {
    * share the time, so that they can be repaired together. Returns the number of renamed files.
    */
   async quarantine(corrupt: string, now: number): Promise<number> {
+    const { files, folder, log } = this.#options;
     const from = this.#generationOf(corrupt) ?? 0;
     const journals = (await this.#generations()).filter((generation) => generation >= from);
-    const names = new Set([corrupt, ...journals.map((generation) => this.#nameOf(generation))]);
-    return await quarantine(this.#options, names, now);
+    let renamed = 0;
+    for (const name of new Set([corrupt, ...journals.map((generation) => this.#nameOf(generation))])) {
+      const quarantined = `${name}.corrupt-${now}`;
+      const renaming = files.rename(join(folder, name), join(folder, quarantined)).then(() => true);
+      if (!(await ifExists(renaming))) continue;
+      renamed++;
+      log.error(`renamed corrupt file ${name} to ${quarantined}; starting without it`, { folder });
+    }
+    await files.syncFolder(folder);
+    return renamed;
   }
 
   #logOf(generation: number): ChecksummedLog {

@@ -28,9 +28,9 @@ export interface StoredRecord {
 export type StoredRecords = ReadonlyMap<string, Iterable<StoredRecord>>;
 
 /** A put, as it is passed to a store. */
-export interface RecordedPut<In extends string = string> extends StoredRecord {
+export interface RecordedPut extends StoredRecord {
   readonly op: 'put';
-  readonly section: In;
+  readonly section: string;
   /** When the record may be removed, in milliseconds since the epoch; undefined for never. */
   readonly expires?: number | undefined;
   /** The JSON Merge Patch that makes it from the stored record; undefined if there is none. */
@@ -38,30 +38,30 @@ export interface RecordedPut<In extends string = string> extends StoredRecord {
 }
 
 /** A removal, as it is passed to a store. */
-export interface RecordedRemoval<In extends string = string> {
+export interface RecordedRemoval {
   readonly op: 'remove';
-  readonly section: In;
+  readonly section: string;
   readonly id: string;
   /** The shadowed record that is served from now on. */
-  readonly promoted?: RecordedPut<In> | undefined;
+  readonly promoted?: RecordedPut | undefined;
 }
 
 /** A change, as it is passed to a store. */
-export type RecordedChange<In extends string = string> = RecordedPut<In> | RecordedRemoval<In>;
+export type RecordedChange = RecordedPut | RecordedRemoval;
 
 /** Changes that become durable together. */
-export interface Commit<In extends string = string> {
-  readonly changes: readonly RecordedChange<In>[];
+export interface Commit {
+  readonly changes: readonly RecordedChange[];
   /** Makes the new state visible to readers and to the snapshot source, synchronously and without throwing. */
   publish(): void;
 }
 
 /** What a log does when other replicas have committed. It calls these once the consumers have all commits. */
-export interface Conflict<In extends string = string> {
+export interface Conflict {
   /** Whether the changes were made on an earlier state. */
   readonly isOutdated: () => boolean;
   /** Makes the changes again on the current state. */
-  readonly remake: () => Promise<Commit<In>>;
+  readonly remake: () => Promise<Commit>;
 }
 
 /** The store cannot read, write or lock its folder. The message is one line that names the file and the remedy. */
