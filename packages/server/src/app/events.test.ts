@@ -21,7 +21,6 @@ import { Registry } from '../registry/registry.ts';
 import { Collection } from '../registry/store/collection.ts';
 import { Database } from '../registry/store/postgres/database.ts';
 import { SharedLog } from '../registry/store/postgres/shared-log.ts';
-import { SharedRecords } from '../registry/store/postgres/shared-records.ts';
 import { memoryLog } from '../registry/store/record-log.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { unlimitedOperations } from '../upstreams/fixtures/operations.ts';
@@ -217,16 +216,12 @@ const EVENTS: Readonly<Record<string, Open>> = {
     const store = new LogRevisionStore(shared);
     return emission(store.newer, () => store.apply([]));
   },
-  'SharedRecords.changed': async () => {
-    const records = await SharedRecords.open(shared, 'test', JSON.parse);
-    return emission(records.changed, () => records.apply([{ section: 'test', id: 'a', json: '{}' }]));
-  },
-  'SharedUpstreamSessions.opened': () => {
-    const { sessions, open } = sharedSessions();
+  'SharedUpstreamSessions.opened': async () => {
+    const { sessions, open } = await sharedSessions();
     return emission(sessions.opened, open);
   },
   'SharedUpstreamSessions.closed': async () => {
-    const { sessions, open } = sharedSessions();
+    const { sessions, open } = await sharedSessions();
     await open();
     return emission(sessions.closed, () => sessions.apply([{ ...SESSION, json: null }]));
   },
@@ -255,9 +250,10 @@ async function openRegistry(): Promise<Registry> {
 const SESSION = { section: 'upstream_sessions', id: JSON.stringify(['http://upstream/mcp', 'owner']) };
 
 /** Sessions at upstreams, of which another replica opens one. */
-function sharedSessions() {
+async function sharedSessions() {
   const sealer = new TokenSealer(newSessionKey());
-  const sessions = new SharedUpstreamSessions(shared, sealer);
+  const sessions = new SharedUpstreamSessions(sealer);
+  await sessions.open(shared);
   const session = { sessionId: 's', protocolVersion: '2025-11-25', identity: '{}', usedAt: Date.now() };
   const json = JSON.stringify(sealer.seal('upstreamSession', JSON.stringify(session)));
   return { sessions, open: () => sessions.apply([{ ...SESSION, json }]) };

@@ -1,6 +1,6 @@
 import { Clusters } from '../http/clusters.ts';
 import { interactionRecorder } from '../inference/recorder.ts';
-import { InferenceSettings, parseInferenceChange } from '../inference/settings.ts';
+import { InferenceSettings, inferenceChange } from '../inference/settings.ts';
 import type { WithCalls } from './call-parts.ts';
 import { INFERENCE_CLUSTER } from './config/pipeline/pipeline.ts';
 
@@ -15,7 +15,7 @@ export async function addInference(parts: WithCalls) {
     config.pipeline.inferenceUpstream,
     interactions,
     (upstream) => clusters.replace(INFERENCE_CLUSTER, upstream),
-    await replica?.openRecords('inference', parseInferenceChange),
+    await replica?.openRecords('inference', inferenceChange),
   );
   const startRecording = interactionRecorder({ store: interactions, log: logger.target('service::inference') });
   return { ...parts, clusters, inference, startRecording };

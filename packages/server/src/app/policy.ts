@@ -1,4 +1,4 @@
-import { NamespaceBindings, parseConversationId } from '../policy/bindings.ts';
+import { conversationId, NamespaceBindings } from '../policy/bindings.ts';
 import { DryRuns } from '../policy/dry-run.ts';
 import { EvaluatorEngine } from '../policy/engine.ts';
 import { LlmClient } from '../policy/llm/client.ts';
@@ -31,7 +31,7 @@ export async function addPolicy(parts: WithSessions) {
   });
   await evaluators.start(config.bootstrap.evaluators, config.bootstrap.invalidEvaluators);
   const bindings = closing(
-    new NamespaceBindings(registry, await replica?.openRecords('namespace_bindings', parseConversationId)),
+    new NamespaceBindings(registry, await replica?.openRecords('namespace_bindings', conversationId)),
   );
   const metrics = new ServiceMetrics(() => ({
     gauges: {

@@ -1,5 +1,6 @@
 import type { Replica as ReplicaBody } from '@sluice/contract';
 import type { TokenSealer } from '@sluice/protocol/seal';
+import type { z } from 'zod';
 import { REPLICA_LISTENER } from '../exchange/head.ts';
 import { formatAddress } from '../http/address.ts';
 import { PEER_CLIENT, PEER_LISTENER, PEER_QUERIES, PeerClient, peerKey, peerServerTls } from '../http/peer-client.ts';
@@ -14,9 +15,9 @@ import { requestHandler } from '../mcp/listener.ts';
 import { ConversationCache, conversationReader } from '../policy/llm/history.ts';
 import { conversationQuery, OtherConversations } from '../policy/llm/other-conversations.ts';
 import type { Registry } from '../registry/registry.ts';
+import { Collection } from '../registry/store/collection.ts';
 import { Database, type DatabaseSettings } from '../registry/store/postgres/database.ts';
 import { SharedLog } from '../registry/store/postgres/shared-log.ts';
-import { SharedRecords } from '../registry/store/postgres/shared-records.ts';
 import type { Logger } from '../telemetry/log.ts';
 import { RequestTelemetry } from '../telemetry/request-telemetry.ts';
 import { VERSION } from '../telemetry/version.ts';
@@ -92,14 +93,16 @@ export class Replica {
 
   /** Sessions at upstreams that the replicas share. */
   async openUpstreamSessions(sealer: TokenSealer): Promise<SharedUpstreamSessions> {
-    const sessions = new SharedUpstreamSessions(this.shared, sealer);
-    await sessions.open();
+    const sessions = new SharedUpstreamSessions(sealer);
+    await sessions.open(this.shared);
     return sessions;
   }
 
   /** Small settings that the replicas share. */
-  openRecords<Content>(section: string, read: (json: string) => Content): Promise<SharedRecords<Content>> {
-    return SharedRecords.open(this.shared, section, read);
+  async openRecords<Content>(name: string, schema: z.ZodType<Content>): Promise<Collection<Content>> {
+    const records = new Collection({ name, schema });
+    await records.open(this.shared);
+    return records;
   }
 
   /** Announces where other replicas reach this one; `bound` is the address of the listener for them. */

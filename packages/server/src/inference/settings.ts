@@ -1,22 +1,22 @@
+import { z } from 'zod';
 import { formatAddress, type HttpUpstream, httpUpstream } from '../http/address.ts';
-import type { SharedRecords } from '../registry/store/postgres/shared-records.ts';
+import type { Collection } from '../registry/store/collection.ts';
+
+/** A change of {@link InferenceSettings}, as it is stored. */
+export const inferenceChange = z.object({
+  /** In the format of SERVICE_INFERENCE_UPSTREAM. */
+  upstream: z
+    .string()
+    .refine((text) => httpUpstream.safeParse(text).success)
+    .optional(),
+  /** Integer from 0 to 1000000. */
+  capacity: z.number().optional(),
+});
 
 /** A change of {@link InferenceSettings}. */
-export interface InferenceChange {
-  /** In the format of SERVICE_INFERENCE_UPSTREAM. */
-  readonly upstream?: string | undefined;
-  /** Integer from 0 to 1000000. */
-  readonly capacity?: number | undefined;
-}
+export type InferenceChange = Readonly<z.output<typeof inferenceChange>>;
 
-type SharedSettings = Pick<SharedRecords<InferenceChange>, 'entries' | 'set' | 'changed'>;
-
-/** Reads stored settings. Throws for those that this version does not know. */
-export function parseInferenceChange(json: string): InferenceChange {
-  const change: InferenceChange = JSON.parse(json);
-  if (change.upstream !== undefined) httpUpstream.parse(change.upstream);
-  return change;
-}
+type SharedSettings = Pick<Collection<InferenceChange>, 'entries' | 'put' | 'confirm' | 'changed'>;
 
 /**
  * Settings of the inference listener that can be changed at run time; changes are not persisted, but shared by replicas.
@@ -63,8 +63,8 @@ export class InferenceSettings {
   set(change: InferenceChange): Promise<readonly string[]> | undefined {
     if (change.upstream !== undefined) httpUpstream.parse(change.upstream);
     const { upstreamText: upstream, capacity } = this;
-    const json = JSON.stringify({ upstream, capacity, ...change });
-    if (this.#shared) return this.#shared.set('settings', json);
+    const shared = this.#shared;
+    if (shared) return shared.put('settings', { upstream, capacity, ...change }).then(() => shared.confirm());
     this.#apply(change);
     return undefined;
   }

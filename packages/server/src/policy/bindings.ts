@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Registry } from '../registry/registry.ts';
-import type { SharedRecords } from '../registry/store/postgres/shared-records.ts';
+import type { Collection } from '../registry/store/collection.ts';
 
 interface Binding {
   readonly conversationId: string;
@@ -9,10 +9,10 @@ interface Binding {
 }
 
 /** Bindings that replicas share: the conversation id by namespace. */
-export type SharedBindings = Pick<SharedRecords<string>, 'entries' | 'set' | 'changed'>;
+export type SharedBindings = Pick<Collection<string>, 'entries' | 'put' | 'remove' | 'confirm' | 'changed'>;
 
-/** Reads a stored conversation id. */
-export const parseConversationId = (json: string): string => z.string().parse(JSON.parse(json));
+/** A stored conversation id. */
+export const conversationId = z.string();
 
 /**
  * Conversations of namespaces, in memory only, or shared by replicas. A namespace that does not exist can be bound; a deleted
@@ -48,9 +48,13 @@ export class NamespaceBindings {
    * that may not have applied it.
    */
   set(namespace: string, conversationId: string | undefined): Promise<readonly string[]> | undefined {
-    if (this.#shared) return this.#shared.set(namespace, conversationId && JSON.stringify(conversationId));
-    this.#put(namespace, conversationId);
-    return undefined;
+    const shared = this.#shared;
+    if (!shared) {
+      this.#put(namespace, conversationId);
+      return undefined;
+    }
+    const stored = conversationId === undefined ? shared.remove(namespace) : shared.put(namespace, conversationId);
+    return stored.then(() => shared.confirm());
   }
 
   /** Removes the binding of a namespace, as {@link set}. */
@@ -88,7 +92,7 @@ export class NamespaceBindings {
         continue;
       }
       this.#bindings.delete(namespace);
-      if (!isForeign) this.#shared?.set(namespace, undefined).catch(() => undefined);
+      if (!isForeign) this.#shared?.remove(namespace).catch(() => undefined);
     }
   }
 }

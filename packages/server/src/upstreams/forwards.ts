@@ -187,7 +187,8 @@ export class Forwards {
     sharing.leasesChanged.subscribe(() => {
       for (const controller of this.#controllers.values()) controller.updateStandby();
     });
-    sharing.states.changed.subscribe(({ id: forward }) => {
+    sharing.states.changed.subscribe(({ id: forward, isForeign }) => {
+      if (!isForeign) return;
       const controller = this.#controllers.get(forward);
       controller?.updateStandby();
       if (controller?.availability.health.kind === 'down') this.firstDiscoveries.end(forward, false);

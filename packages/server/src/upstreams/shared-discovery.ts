@@ -28,8 +28,8 @@ export class SharedDiscovery implements Follower {
   readonly sections = [LEASES];
   /** The forwards that this replica discovers may be others. */
   readonly leasesChanged = new Emitter();
-  readonly states: SharedStates;
-  readonly capabilities: SharedCapabilities;
+  readonly states = new SharedStates();
+  readonly capabilities = new SharedCapabilities();
   readonly #options: SharedDiscoveryOptions;
   /** Ids of replicas by the name of the forward. */
   readonly #leases = new Map<string, string>();
@@ -38,12 +38,13 @@ export class SharedDiscovery implements Follower {
 
   constructor(options: SharedDiscoveryOptions) {
     this.#options = options;
-    this.states = new SharedStates(options.shared);
-    this.capabilities = new SharedCapabilities(options.shared);
   }
 
   async open(): Promise<void> {
-    for (const follower of [this, this.states, this.capabilities]) await this.#options.shared.add(follower);
+    const { shared } = this.#options;
+    await shared.add(this);
+    await this.states.open(shared);
+    await this.capabilities.open(shared);
   }
 
   /** Takes over forwards that no live replica has, now and regularly. */
@@ -126,7 +127,9 @@ export class SharedDiscovery implements Follower {
       };
       return { changes, publish };
     };
-    await shared.update(commit, () => JSON.stringify([...this.#leases]) !== base);
+    const isOutdated = () => JSON.stringify([...this.#leases]) !== base;
+    const first = commit();
+    if (first.changes.length > 0) await shared.commit(first, { isOutdated, remake: async () => commit() });
   }
 }
 

@@ -90,3 +90,49 @@ test('a commit that fails changes nothing', async () => {
   await expect(collection.put('a', { count: 1, expires: 1 })).rejects.toThrow('no disk');
   expect(collection.get('a')).toBeUndefined();
 });
+
+/** A collection of numbers in a log that replicas share, with its events and the records that it could not read. */
+async function openShared() {
+  const unreadable: string[] = [];
+  const readRecord: RecordLog['readRecord'] = (_section, json, read) => {
+    try {
+      return read(json);
+    } catch {
+      unreadable.push(json);
+      return undefined;
+    }
+  };
+  const records = new Collection({ name: 'test', schema: z.int() });
+  await records.open({ ...memoryLog(), isShared: true, confirm: async () => ['stopped'], readRecord });
+  const changes: unknown[] = [];
+  records.changed.subscribe(({ id, content, isForeign }) => changes.push([id, content, isForeign]));
+  return { records, changes, unreadable };
+}
+
+const changeOf = (id: string, json: string | null) => ({ section: 'test', id, json });
+
+test('changes of this replica and of others are events, in the order of their commits', async () => {
+  const { records, changes } = await openShared();
+  await records.put('a', 1);
+  expect(await records.confirm()).toEqual(['stopped']);
+  await records.apply([changeOf('a', '2'), changeOf('b', '3'), changeOf('b', null)]);
+  expect(changes).toEqual([
+    ['a', 1, false],
+    ['a', 2, true],
+    ['b', 3, true],
+    ['b', undefined, true],
+  ]);
+  expect([...records.entries()]).toEqual([['a', 2]]);
+});
+
+test('a record that this version cannot read changes nothing here', async () => {
+  const { records, changes, unreadable } = await openShared();
+  await records.apply([changeOf('a', '1')]);
+  await records.apply([changeOf('a', '"later"'), changeOf('b', '{'), changeOf('c', '4')]);
+  expect(unreadable).toEqual(['"later"', '{']);
+  expect([...records.entries()]).toEqual([
+    ['a', 1],
+    ['c', 4],
+  ]);
+  expect(changes).toHaveLength(2);
+});

@@ -120,6 +120,11 @@ export class Collection<Content> implements LogConsumer {
     });
   }
 
+  /** Waits until all live replicas have its changes. Returns the ids of those that may not. */
+  async confirm(): Promise<readonly string[]> {
+    return (await this.#log?.confirm()) ?? [];
+  }
+
   /** Finishes pending changes. The log is closed by its owner. */
   async close(): Promise<void> {
     await this.#writing;
@@ -171,7 +176,7 @@ export class Collection<Content> implements LogConsumer {
       if (first.changes.length > 0) {
         if (!this.#log) throw new Error(`the collection ${this.#options.name} is not open`);
         await this.#log.commit(first, { isOutdated, remake });
-        if (this.#options.isConfirmed) await this.#log.confirm();
+        if (this.#options.isConfirmed) await this.confirm();
       }
       batch.settle();
     } catch (error) {

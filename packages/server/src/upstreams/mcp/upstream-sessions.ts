@@ -208,7 +208,7 @@ export class UpstreamSessionPool {
     // Closed elsewhere if it is no longer in the pool.
     if (this.#sessions.get(session.owner) !== session) return;
     this.#sessions.delete(session.owner);
-    if (session.isShared) this.#shared?.remove(this.#transport.address, session.owner, session.sessionId);
+    if (session.isShared) this.#shared?.forget(this.#transport.address, session.owner, session.sessionId);
     this.#closing.set(
       session,
       closeWhenIdle(session).finally(() => this.#closing.delete(session)),
@@ -286,7 +286,7 @@ export class UpstreamSessionPool {
     if (session) await closeWhenIdle(session);
     const shared = this.#shared?.find(address, owner);
     if (!shared || (session && !session.isShared)) return;
-    this.#shared?.remove(address, owner, shared.sessionId);
+    this.#shared?.forget(address, owner, shared.sessionId);
     if (!session) await resumeLegacy(this.#optionsOf({ headers: [] }), shared).close();
   }
 

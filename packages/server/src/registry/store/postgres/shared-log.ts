@@ -207,12 +207,6 @@ export class SharedLog implements RecordLog {
     }
   }
 
-  /** Commits what `make` returns; it is called again if other replicas have committed and `isOutdated` returns true. */
-  async update(make: () => Commit, isOutdated: () => boolean): Promise<void> {
-    const first = make();
-    if (first.changes.length > 0) await this.commit(first, { isOutdated, remake: async () => make() });
-  }
-
   async #commit(first: Commit, conflict: Conflict | undefined): Promise<void> {
     if (!this.#isOpen) throw new StoreError('the connection to the database is closed');
     if (this.#failure) throw this.#unavailable();

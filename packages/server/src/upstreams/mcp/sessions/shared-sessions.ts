@@ -1,12 +1,8 @@
 import { Emitter } from '@sluice/protocol/emitter';
 import type { TokenSealer } from '@sluice/protocol/seal';
 import { z } from 'zod';
-import { ExpiryScan } from '../../../registry/store/expiry-scan.ts';
-import type { SharedLog } from '../../../registry/store/postgres/shared-log.ts';
-import { SharedRecords } from '../../../registry/store/postgres/shared-records.ts';
-import type { StoredChange } from '../../../registry/store/record-log.ts';
+import { Collection } from '../../../registry/store/collection.ts';
 
-const SECTION = 'upstream_sessions';
 /** Time after its last use for which a session is known. */
 const LIFETIME_MS = 24 * 3600 * 1000;
 /** Interval at which the use of a session is shared: other replicas close it when nobody has used it for long. */
@@ -31,90 +27,86 @@ export interface ClosedSession {
   readonly sessionId: string;
 }
 
+/** Stands for a session that this replica cannot open. */
+const SEALED: SharedSession = { sessionId: '', protocolVersion: '', identity: '', usedAt: 0 };
+
 /**
  * Sessions at upstreams that replicas share (docs/replicas.md): all calls of one client session reach a stateful upstream in one
- * session, whichever replica they arrive at. Found by the address of the upstream and the id of the client session.
+ * session, whichever replica they arrive at. Found by the address of the upstream and the id of the client session. Sessions of
+ * replicas that have ended are closed by nobody: they expire.
  */
-export class SharedUpstreamSessions extends SharedRecords<SharedSession> {
+export class SharedUpstreamSessions extends Collection<SharedSession> {
   /** Another replica has opened a session for the client session with this id. */
   readonly opened = new Emitter<string>();
   /** Another replica has closed a session. */
   readonly closed = new Emitter<ClosedSession>();
-  readonly #stored: (session: SharedSession) => { readonly json: string; readonly expires: number };
-  readonly #expiry = new ExpiryScan(() => this.#removeExpired());
+  /** Those that this replica must not use: they are being removed, or it cannot open them. */
+  readonly #unusable = new WeakSet([SEALED]);
+  /** When this replica last shared that a session is used. */
+  readonly #touchedAt = new WeakMap<SharedSession, number>();
 
   /** `sealer` seals the sessions, so that the database alone does not suffice to use them. */
-  constructor(shared: SharedLog, sealer: TokenSealer) {
-    super(shared, SECTION, (json) => unseal(sealer, json));
-    this.#stored = (session) => ({
-      json: JSON.stringify(sealer.seal('upstreamSession', JSON.stringify(session))),
-      expires: session.usedAt + LIFETIME_MS,
+  constructor(sealer: TokenSealer) {
+    super({
+      name: 'upstream_sessions',
+      schema: z.unknown().transform((sealed) => unseal(sealer, sealed) ?? SEALED),
+      encode: (session) => sealer.seal('upstreamSession', JSON.stringify(session)),
+      expires: ({ usedAt }) => usedAt + LIFETIME_MS,
+    });
+    this.changed.subscribe(({ id, before, content, isForeign }) => {
+      if (isForeign) this.#onForeignChange(id, this.#usable(before), this.#usable(content));
     });
   }
 
-  /** Loads the sessions. */
-  async open(): Promise<void> {
-    await this.log.add(this);
-  }
-
   find(address: string, owner: string): SharedSession | undefined {
-    return this.records.get(idOf(address, owner));
+    return this.#usable(this.get(idOf(address, owner)));
   }
 
   /** Shares a new session. Returns the one that is shared: another replica may have been faster. */
   async store(address: string, owner: string, session: Omit<SharedSession, 'usedAt'>): Promise<SharedSession> {
-    const id = idOf(address, owner);
     const own = { ...session, usedAt: Date.now() };
-    await this.update(id, (before) => (before ? undefined : own), this.#stored);
-    return this.records.get(id) ?? own;
+    await this.update(idOf(address, owner), (before) => (this.#usable(before) ? undefined : own));
+    return this.find(address, owner) ?? own;
   }
 
   /** Called when a session is used. */
   touch(address: string, owner: string): void {
-    const id = idOf(address, owner);
-    const session = this.records.get(id);
-    if (!session || Date.now() - session.usedAt < TOUCH_MS) return;
-    const used = { ...session, usedAt: Date.now() };
+    const session = this.find(address, owner);
+    const now = Date.now();
+    if (!session || now - (this.#touchedAt.get(session) ?? session.usedAt) < TOUCH_MS) return;
     // Without waiting for the commit: calls follow each other quickly.
-    this.records.set(id, used);
-    const current = (before: SharedSession | undefined) => (before?.sessionId === used.sessionId ? used : undefined);
-    this.update(id, current, this.#stored).catch(() => undefined);
+    this.#touchedAt.set(session, now);
+    const { sessionId } = session;
+    this.update(idOf(address, owner), (before) =>
+      before?.sessionId === sessionId ? { ...before, usedAt: now } : undefined,
+    ).catch(() => undefined);
   }
 
   /** Called when a session is closed or lost. */
-  remove(address: string, owner: string, sessionId: string | undefined): void {
-    const id = idOf(address, owner);
-    if (this.records.get(id)?.sessionId !== sessionId) return;
-    this.records.delete(id);
+  forget(address: string, owner: string, sessionId: string | undefined): void {
+    const session = this.find(address, owner);
+    if (!session || session.sessionId !== sessionId) return;
+    this.#unusable.add(session);
     // Unless another replica has opened the next one meanwhile.
-    this.update(id, (before) => (before ? undefined : null), this.#stored).catch(() => undefined);
+    this.update(idOf(address, owner), (before) => (before?.sessionId === sessionId ? null : undefined)).catch(
+      () => undefined,
+    );
   }
 
-  override async apply(changes: readonly StoredChange[]): Promise<void> {
-    this.#expiry.onChanges(changes.length);
-    for (const { id, json } of changes) {
-      const [address = '', owner = ''] = z.tuple([z.string(), z.string()]).parse(JSON.parse(id));
-      const before = this.records.get(id);
-      const session = json === null ? undefined : this.read(json);
-      if (session) this.records.set(id, session);
-      else this.records.delete(id);
-      if (before && before.sessionId !== session?.sessionId)
-        this.closed.emit({ address, owner, sessionId: before.sessionId });
-      if (session && before?.sessionId !== session.sessionId) this.opened.emit(owner);
-    }
+  #usable(session: SharedSession | undefined): SharedSession | undefined {
+    return session && !this.#unusable.has(session) ? session : undefined;
   }
 
-  /** Sessions of replicas that have ended are closed by nobody. Returns the number of those that remain. */
-  #removeExpired(): number {
-    const oldest = Date.now() - LIFETIME_MS;
-    for (const [id, { usedAt }] of this.records) if (usedAt < oldest) this.records.delete(id);
-    return this.records.size;
+  #onForeignChange(id: string, before: SharedSession | undefined, after: SharedSession | undefined): void {
+    if (before?.sessionId === after?.sessionId) return;
+    const [address = '', owner = ''] = z.tuple([z.string(), z.string()]).parse(JSON.parse(id));
+    if (before) this.closed.emit({ address, owner, sessionId: before.sessionId });
+    if (after) this.opened.emit(owner);
   }
 }
 
 /** Undefined for a session that this replica cannot open. */
-function unseal(sealer: TokenSealer, json: string): SharedSession | undefined {
-  const sealed: unknown = JSON.parse(json);
+function unseal(sealer: TokenSealer, sealed: unknown): SharedSession | undefined {
   const text = typeof sealed === 'string' ? sealer.open('upstreamSession', sealed) : undefined;
   return text === undefined ? undefined : sessionSchema.safeParse(JSON.parse(text)).data;
 }
