@@ -2,6 +2,7 @@ import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/js
 import { type Era, METHOD_NOT_FOUND, MODERN_ERROR_CODES } from '@sluice/protocol/mcp/constants';
 import { withoutRetiredCode } from '@sluice/protocol/mcp/era';
 import { withId } from '@sluice/protocol/mcp/message';
+import type { ClientFacts } from '../../client-facts.ts';
 import type { ResponseSink } from '../../response-sink.ts';
 import type { CallSpec, RewrittenResponse } from './call-spec.ts';
 import type { LargeMessage } from './large-message.ts';
@@ -12,25 +13,31 @@ export type UpstreamResponse =
   | { readonly kind: 'response'; text: string; value: JsonObject; status: number; isAscii: boolean }
   | { readonly kind: 'large'; readonly large: LargeMessage; readonly value: JsonObject; readonly status: number };
 
+type TextResponse = Extract<UpstreamResponse, { kind: 'response' }>;
+
 /**
  * Sends the client the response with the client's id and in the form that it gets: of a large one the bytes that arrived, with
  * the edits of translation.
  */
 export function sendResponse(sink: ResponseSink, spec: CallSpec, response: UpstreamResponse): void {
-  if (response.kind === 'large') return sendLarge(sink, spec, response);
-  const { idText, era, capabilities } = sink.client;
+  if (response.kind === 'large') sendLarge(sink, spec, response);
+  else sink.complete(clientResponse(sink.client, spec, response));
+}
+
+/** Returns a response in the form that its client gets: the same object, since nearly all calls have such a response. */
+export function clientResponse(client: ClientFacts, spec: CallSpec, response: TextResponse): TextResponse {
+  const { idText, era, capabilities } = client;
   const { value, isAscii, status } = response;
   const own = withId(response.text, idText);
   const isRetired = !spec.rewriter && era === 'modern' && 'error' in value;
   const rewritten = isRetired
     ? replaceRetiredCode(own, value, spec.message.method, capabilities)
     : spec.rewriter?.rewrite(own, value);
-  // The same object, since nearly all calls have such a response.
   response.text = rewritten?.text ?? own;
   response.value = rewritten?.value ?? value;
   response.status = sentStatus(era, response.value, status);
   response.isAscii = isAscii && !rewritten && idText.length === Buffer.byteLength(idText);
-  sink.complete(response);
+  return response;
 }
 
 function sendLarge(

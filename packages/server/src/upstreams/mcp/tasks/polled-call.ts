@@ -14,11 +14,11 @@ import {
   type OperationFailure,
   type ReportProgress,
 } from '../../operation.ts';
-import { type CallOutcome, DetachedSink } from '../../response-sink.ts';
+import type { CallOutcome } from '../../response-sink.ts';
 import { legacyServerRequest } from '../era-translation/multi-round-call.ts';
 import type { CreatedTask } from '../relay/call-spec.ts';
 import type { ReplyResult } from '../relay/collect.ts';
-import { sendResponse } from '../relay/response-rewrite.ts';
+import { clientResponse } from '../relay/response-rewrite.ts';
 import { RelayedServerRequests } from '../relay/server-requests.ts';
 import { requestTask, type TaskTarget } from './target.ts';
 import type { UpstreamTask } from './task.ts';
@@ -196,7 +196,7 @@ export class PolledCall implements Operation {
     return state;
   }
 
-  #finish({ status }: TaskState, reply: ReplyResult): Promise<CallOutcome> {
+  #finish({ status }: TaskState, reply: ReplyResult): CallOutcome {
     this.#isTaskOver = true;
     const text = reply.isLarge ? '' : reply.text();
     const error = memberText(text, 'error');
@@ -280,20 +280,12 @@ export class PolledCall implements Operation {
   }
 
   /** Returns the outcome of a response with this content, in the form for the client. */
-  #outcome(member: 'result' | 'error', content: string): Promise<CallOutcome> {
+  #outcome(member: 'result' | 'error', content: string): CallOutcome {
     const { spec, sink } = this.#call;
     const text = `{"jsonrpc":"2.0","id":${sink.client.idText},"${member}":${content}}`;
     const parsed = content.length <= MAX_PARSED_CHARACTERS ? tryParseJson(content) : {};
     const value: JsonObject = { [member]: isJsonObject(parsed) ? parsed : {} };
-    const { promise, resolve } = Promise.withResolvers<CallOutcome>();
-    sendResponse(new DetachedSink(sink.client, resolve), spec, {
-      kind: 'response',
-      text,
-      value,
-      status: 200,
-      isAscii: false,
-    });
-    return promise;
+    return clientResponse(sink.client, spec, { kind: 'response', text, value, status: 200, isAscii: false });
   }
 }
 
