@@ -3,11 +3,15 @@ import {
   type Forward as ForwardBody,
   type ForwardPatch,
   labels as labelsSchema,
-  mergeExpose,
   operations,
   type RefreshResult,
 } from '@sluice/contract';
-import { changeForwardInSteps, configurationOf, type ForwardChanges } from '../registry/change-forward.ts';
+import {
+  changeForwardInSteps,
+  configurationOf,
+  describedForward,
+  type ForwardChanges,
+} from '../registry/change-forward.ts';
 import { DEFAULT_NAMESPACE, type Entry, type Forward, type Labels } from '../registry/entries.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import { namespaceOf } from '../registry/operations.ts';
@@ -54,12 +58,8 @@ export function forwardRoutes(router: Router, context: ManagementContext): void 
   });
 
   router.addWithBody(create, async ({ body, origin }) => {
-    const { name, address, namespace, labels = {}, prefix = '', proxy } = body;
-    const target = namespace === undefined ? DEFAULT_NAMESPACE : namespaceOf(namespace);
-    const headers = changedHeaders(undefined, body.headers);
-    const expose = mergeExpose(undefined, body.expose);
-    const compression = body.compression || undefined;
-    const described = { name, address, namespace: target, labels, prefix, headers, expose, proxy, compression };
+    const { name } = body;
+    const described = describedForward(body);
     forwardValidator.requireUsable(described);
     const { value: added, unconfirmed } = await registry.commit((draft) => addForward(draft, described), origin);
     await forwards.settled(name);

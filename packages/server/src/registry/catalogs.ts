@@ -135,7 +135,7 @@ export function* applyCatalogsInSteps(
   for (const kind of KINDS) {
     yield* forEachInSteps(before[kind], ([key, missing]) => {
       draft.remove(missing);
-      if (hasOperatorState(forward, missing)) orphaned[kind].set(key, missing);
+      if (hasOperatorState(missing)) orphaned[kind].set(key, missing);
     });
   }
   for (const copy of copies) {
@@ -277,7 +277,7 @@ export function discoveredEntry(
     discovered: {
       forward: forward.name,
       upstreamKey: item.key,
-      variants: known ? withStoredTexts(item.variants, known.discovered?.variants ?? []) : item.variants,
+      variants: item.variants,
       overrides: known?.discovered?.overrides ?? NONE,
       ...(copy && { copied: true }),
       ...(moved && { moved }),
@@ -295,14 +295,6 @@ function discoveredLabels(forward: Forward, { kind, template }: DiscoveredItem, 
   const labels = Object.entries({ ...known?.labels, [ADDRESS_LABEL]: forward.address });
   const others = labels.filter(([label]) => label !== TEMPLATE_LABEL);
   return Object.fromEntries(template ? [...others, [TEMPLATE_LABEL, 'true']] : others);
-}
-
-/** Reuses the stored string of an unchanged text. */
-function withStoredTexts(variants: readonly EntryVariant[], known: readonly EntryVariant[]): EntryVariant[] {
-  return variants.map(({ json, catalogs }) => {
-    const text = known.find((variant) => variant.json === json)?.json ?? json;
-    return { json: text, catalogs };
-  });
 }
 
 /** The operator's name of a resource, else the upstream's. */

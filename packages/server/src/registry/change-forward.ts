@@ -1,9 +1,15 @@
-import { changedHeaders, type ExposePatch, type ForwardHeadersPatch, mergeExpose } from '@sluice/contract';
+import {
+  changedHeaders,
+  type ExposePatch,
+  type ForwardHeadersPatch,
+  mergeExpose,
+  type StateForward,
+} from '@sluice/contract';
 import type { Draft } from './draft.ts';
-import type { Entry, Forward } from './entries.ts';
+import { DEFAULT_NAMESPACE, type Entry, type Forward } from './entries.ts';
 import { Exposure } from './exposure.ts';
 import { OperationError } from './operation-error.ts';
-import { abbreviated } from './operations.ts';
+import { abbreviated, namespaceOf } from './operations.ts';
 import type { ForwardInput } from './operations-topology.ts';
 import { hasOperatorState, withOrphans } from './retained.ts';
 import { render } from './serialize.ts';
@@ -17,6 +23,15 @@ interface MergedMembers {
 
 /** New values of a forward's members; missing ones stay. */
 export type ForwardChanges = Partial<Omit<ForwardInput, 'name' | keyof MergedMembers>> & MergedMembers;
+
+/** Returns the configuration of a forward that is described completely. OperationError for an invalid namespace. */
+export function describedForward(description: StateForward): ForwardInput {
+  const { name, address, namespace = DEFAULT_NAMESPACE, labels = {}, prefix = '', proxy, compression } = description;
+  const headers = changedHeaders(undefined, description.headers);
+  const expose = mergeExpose(undefined, description.expose);
+  const options = { headers, expose, proxy, compression: compression || undefined };
+  return { name, address, namespace: namespaceOf(namespace), labels, prefix, ...options };
+}
 
 /** A changed forward, and what it has taken out of the draft. */
 export interface DetachedEntries {
@@ -71,7 +86,7 @@ export function* detachFollowers(draft: Draft, forward: Forward, changes: Forwar
     const { kind, key, discovered } = entry;
     if (!exposure.exposes(kind, discovered?.upstreamKey ?? key)) {
       remove(entry);
-      if (!discovered?.copied && hasOperatorState(forward, entry)) retained.push(entry);
+      if (!discovered?.copied && hasOperatorState(entry)) retained.push(entry);
       return;
     }
     const placed = placedIn(changed, entry, forward);

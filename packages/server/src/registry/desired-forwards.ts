@@ -1,20 +1,12 @@
-import {
-  changedHeaders,
-  EXPOSED_KINDS,
-  type Expose,
-  mergeExpose,
-  type StateChange,
-  type StateForward,
-} from '@sluice/contract';
+import { EXPOSED_KINDS, type Expose, type StateChange, type StateForward } from '@sluice/contract';
 import { type JsonObject, parseLossless } from '@sluice/protocol/json/parse';
-import { detachFollowers } from './change-forward.ts';
+import { describedForward, detachFollowers } from './change-forward.ts';
 import type { Draft } from './draft.ts';
-import { DEFAULT_NAMESPACE, type Entry, type Forward } from './entries.ts';
-import { namespaceOf } from './operations.ts';
+import type { Entry, Forward } from './entries.ts';
 import { addForward, removeForwardInSteps } from './operations-topology.ts';
 import { isNarrower } from './revoked-access.ts';
 import { forwardMembers } from './serialize.ts';
-import { diffMembers, initialMembers, type StateDifference } from './state-difference.ts';
+import { definedMembers, diffMembers, initialMembers, type StateDifference } from './state-difference.ts';
 import { forEachInSteps, type Steps } from './steps.ts';
 
 /** Checks of a forward that the registry does not make. Both throw OperationError. */
@@ -44,16 +36,14 @@ export function* applyForwards(
   const followers = new Map<Entry, string>();
   const uncertain = new Set<string>();
   const added = new Set<string>();
-  for (const [index, { name, headers, expose, ...described }] of wanted.entries()) {
+  for (const [index, description] of wanted.entries()) {
     yield;
     const path = `forwards.${index}`;
-    const { address, namespace = DEFAULT_NAMESPACE, labels = {}, prefix = '', proxy, compression } = described;
-    const members = { address, namespace: namespaceOf(namespace), labels, prefix, proxy };
-    const changes = { ...members, compression: compression || undefined };
+    const { name, headers, expose } = description;
+    const described = describedForward(description);
     const before = draft.forwards.get(name);
     if (!before) {
-      const merged = { headers: changedHeaders(undefined, headers), expose: mergeExpose(undefined, expose) };
-      const after = addForward(draft, { name, ...changes, ...merged });
+      const after = addForward(draft, described);
       difference.check(path, () => checks.requireUsable(after));
       const change = { action: 'create', kind: 'forward', name } as const;
       difference.add({ ...change, members: initialMembers(membersOf(after)), notes: [] });
@@ -61,7 +51,7 @@ export function* applyForwards(
       added.add(name);
       continue;
     }
-    const detached = yield* detachFollowers(draft, before, { ...changes, headers, expose });
+    const detached = yield* detachFollowers(draft, before, { ...described, headers, expose });
     const { forward: after } = detached;
     difference.check(path, () => {
       checks.requireUsable(after, before);
@@ -111,5 +101,5 @@ function isLoosened(before: Expose = {}, after: Expose = {}): boolean {
 
 function membersOf(forward: Forward): JsonObject {
   const { expose, ...members } = forwardMembers(forward);
-  return { ...members, ...(expose && { expose: parseLossless(JSON.stringify(expose)) }) };
+  return definedMembers({ ...members, expose: expose && parseLossless(JSON.stringify(expose)) });
 }

@@ -2,9 +2,9 @@ import { type StateChange, type StateInput, serviceKey } from '@sluice/contract'
 import { applyForwards, type ForwardChecks, removeForward } from './desired-forwards.ts';
 import { DesiredTools } from './desired-tools.ts';
 import type { Draft } from './draft.ts';
-import { DEFAULT_NAMESPACE, KINDS, type Labels, type Namespace, SECTION } from './entries.ts';
+import { DEFAULT_NAMESPACE, type Labels } from './entries.ts';
 import { namespaceOf } from './operations.ts';
-import { registerService, removeNamespaceInSteps } from './operations-topology.ts';
+import { namespaceContents, registerService, removeNamespaceInSteps } from './operations-topology.ts';
 import { serviceMembers } from './serialize.ts';
 import { definedMembers, diffMembers, initialMembers, StateDifference } from './state-difference.ts';
 import { forEachInSteps, type Steps } from './steps.ts';
@@ -97,7 +97,7 @@ function* applyNamespaces(
 
 /** Registers capability services, and with `prune` removes those that the section does not contain. */
 function* applyServices(draft: Draft, { services }: StateInput, { difference, prune }: SectionOptions): Steps<void> {
-  const known = new Map(draft.services.map((entry) => [serviceKey(entry), entry]));
+  const known = new Map(draft.services);
   const described = (entry: Parameters<typeof serviceKey>[0]) => {
     const { name, serviceType, serviceSubType, languageName } = entry;
     return { kind: 'service', name, serviceType, serviceSubType, languageName, notes: [] } as const;
@@ -116,11 +116,10 @@ function* applyServices(draft: Draft, { services }: StateInput, { difference, pr
     registerService(draft, input);
   });
   if (!prune || !services) return;
-  for (const [name, entries] of Map.groupBy(known.values(), (entry) => entry.name)) {
-    for (const entry of entries) difference.add({ ...described(entry), action: 'delete', members: [] });
-    draft.removeServices(name, entries);
-    yield;
-  }
+  yield* forEachInSteps(known.values(), (entry) => {
+    difference.add({ ...described(entry), action: 'delete', members: [] });
+    draft.removeService(entry);
+  });
 }
 
 /** Removes namespaces that are not wanted, with their contents. */
@@ -132,7 +131,7 @@ function* removeNamespaces(
   const forwards = Map.groupBy(draft.forwards.values(), ({ namespace }) => namespace);
   for (const namespace of [...draft.namespaces.keys()].filter((name) => !wanted.has(name))) {
     const inside = forwards.get(namespace) ?? [];
-    const contents = { ...countEntries(draft, namespace), forwards: inside.length };
+    const contents = namespaceContents(draft, namespace);
     const change: StateChange = {
       action: 'delete',
       kind: 'namespace',
@@ -145,12 +144,6 @@ function* removeNamespaces(
     for (const { name } of inside) yield* removeForward(draft, name, difference, change);
     yield* removeNamespaceInSteps(draft, namespace, true);
   }
-}
-
-function countEntries(draft: Draft, namespace: Namespace) {
-  const counts = { tools: 0, resources: 0, prompts: 0 };
-  for (const kind of KINDS) counts[SECTION[kind]] = [...draft.entries(kind, namespace)].length;
-  return counts;
 }
 
 function* rejectDuplicates(state: StateInput, difference: StateDifference): Steps<void> {

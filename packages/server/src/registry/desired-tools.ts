@@ -10,19 +10,20 @@ import { equal } from '@sluice/protocol/json/equal';
 import { isJsonObject, type JsonObject, parseLossless } from '@sluice/protocol/json/parse';
 import type { AppliedForwards } from './desired-forwards.ts';
 import type { Draft } from './draft.ts';
-import { DEFAULT_NAMESPACE, type Entry, type Forward, isEnabled, sameRecord } from './entries.ts';
+import { DEFAULT_NAMESPACE, type Entry, type Forward, isEnabled, type Kind, sameRecord } from './entries.ts';
 import {
   createEntry,
   type EntryInput,
   hasUpstreamName,
   namespaceOf,
+  overridesOf,
   parseEntryInput,
   updateDiscoveredEntry,
   updateManualEntry,
 } from './operations.ts';
 import { coverCopiesInSteps, marked, undiscoveredEntry } from './operations-enabled.ts';
 import { hasOperatorState, withOrphans } from './retained.ts';
-import { entryJson, mcpName, render, restName } from './serialize.ts';
+import { entryJson, mcpName, restName } from './serialize.ts';
 import { definedMembers, diffMembers, initialMembers, type StateDifference } from './state-difference.ts';
 import { forEachInSteps, type Steps } from './steps.ts';
 import { checkUnknownMembers } from './unknown-members.ts';
@@ -109,16 +110,14 @@ export class DesiredTools {
   *#override(wanted: readonly DesiredTool[], known: ReadonlyMap<string, Entry>, prune: boolean): Steps<void> {
     const orphans = new Map<string, Entry>();
     const origins = new Set<string>();
-    const named = new Set(wanted.filter(isOverrides).map(({ forward }) => forward));
-    for (const name of named) {
-      const { orphanedOverrides = [] } = this.#draft.forwards.get(name) ?? {};
+    for (const { orphanedOverrides = [] } of this.#draft.forwards.values()) {
       yield* forEachInSteps(orphanedOverrides, (entry) => {
         if (entry.kind === 'tool') orphans.set(originOf(entry), entry);
       });
     }
     const byName = new Map<string, Entry>();
     yield* forEachInSteps(known.values(), (entry) => {
-      byName.set(toolOrigin(entry.discovered?.forward, entry.name), entry);
+      byName.set(originIn(entry.discovered?.forward, entry.name), entry);
     });
     for (const [index, tool] of wanted.entries()) {
       if (index % COMPARED_PER_STEP === 0) yield;
@@ -130,7 +129,7 @@ export class DesiredTools {
         this.#difference.reject(path, `forward ${forwardName} does not exist, or would be deleted`);
         continue;
       }
-      const origin = toolOrigin(forwardName, upstreamName);
+      const origin = originIn(forwardName, upstreamName);
       origins.add(origin);
       const entry = known.get(origin);
       if (entry) this.#overrideKnown(path, entry, forward, tool);
@@ -145,7 +144,7 @@ export class DesiredTools {
     if (!prune) return;
     const revert = ([origin, entry]: [string, Entry]) => {
       const forward = this.#draft.forwards.get(entry.discovered?.forward ?? '');
-      if (!forward || origins.has(origin) || !hasOperatorState(forward, entry)) return;
+      if (!forward || origins.has(origin) || !hasOperatorState(entry)) return;
       this.#overrideKnown('', entry, forward, {});
     };
     yield* forEachInSteps(known, revert, COMPARED_PER_STEP);
@@ -180,7 +179,7 @@ export class DesiredTools {
     const members = toolChanges(base, next);
     if (members.length === 0) return;
     const { upstreamKey = '' } = base.discovered ?? {};
-    const misnamed = byName.get(toolOrigin(forward.name, upstreamKey))?.discovered;
+    const misnamed = byName.get(originIn(forward.name, upstreamKey))?.discovered;
     if (misnamed && !this.#forwards.uncertain.has(forward.name)) {
       const advice = `use upstreamName ${misnamed.upstreamKey}`;
       const problem = `forward ${forward.name} has no tool with the upstream name ${upstreamKey}; ${advice}`;
@@ -249,7 +248,7 @@ export class DesiredTools {
         forward,
         placements.map(({ entry }) => entry),
       );
-      const orphanedOverrides = stored.orphanedOverrides?.filter((entry) => hasOperatorState(forward, entry));
+      const orphanedOverrides = stored.orphanedOverrides?.filter((entry) => hasOperatorState(entry));
       this.#draft.putForward({ ...stored, orphanedOverrides });
       yield;
     }
@@ -282,13 +281,11 @@ function isOverrides(tool: DesiredTool): tool is ToolOverrides {
 
 /** Identifies an object of an upstream. */
 function originOf({ kind, discovered }: Entry): string {
-  return kind === 'tool'
-    ? toolOrigin(discovered?.forward, discovered?.upstreamKey)
-    : JSON.stringify([kind, discovered?.forward, discovered?.upstreamKey]);
+  return originIn(discovered?.forward, discovered?.upstreamKey, kind);
 }
 
-function toolOrigin(forward: string | undefined, upstreamName: string | undefined): string {
-  return JSON.stringify([forward, upstreamName]);
+function originIn(forward: string | undefined, upstreamKey: string | undefined, kind: Kind = 'tool'): string {
+  return JSON.stringify([kind, forward, upstreamKey]);
 }
 
 function placeOf({ namespace = DEFAULT_NAMESPACE, name }: Pick<EntryInput, 'namespace' | 'name'>): string {
@@ -299,19 +296,15 @@ function placeOf({ namespace = DEFAULT_NAMESPACE, name }: Pick<EntryInput, 'name
 function overridden(entry: Entry, forward: Forward, wanted: Overrides, exact: boolean): Entry {
   const { discovered } = entry;
   if (!discovered) return entry;
-  const { upstreamKey, variants } = discovered;
-  const { name = forward.prefix + upstreamKey, namespace = forward.namespace, enabled } = wanted;
+  const { name = forward.prefix + discovered.upstreamKey, namespace = forward.namespace, enabled } = wanted;
   const submitted = parseEntryInput('tool', { ...membersOf(wanted), name, namespace });
   // As in the rest of the API, an empty description removes the upstream's.
   const { description } = submitted.definition;
   const changes: JsonObject = { ...submitted.definition, ...(description === '' && { description: null }) };
-  const upstream = parseLossless(variants[0]?.json ?? '{}');
-  const all = Object.entries({ ...(isJsonObject(upstream) ? upstream : {}), ...changes });
-  const definition = Object.fromEntries(all.filter(([member]) => changes[member] !== null));
-  const next = updateDiscoveredEntry(entry, discovered, { ...submitted, definition }, forward);
-  const isReplaced = exact && next.discovered;
-  const stored = isReplaced ? render({ ...next, discovered: { ...isReplaced, overrides: changes } }) : next;
-  return withMark(stored, enabled === null ? true : enabled);
+  const values = new Map(Object.entries(changes).map(([member, value]) => [member, value ?? undefined]));
+  const overrides = exact ? changes : overridesOf('tool', discovered, values);
+  const next = updateDiscoveredEntry(entry, discovered, { ...submitted, overrides }, forward);
+  return withMark(next, enabled === null ? true : enabled);
 }
 
 /** The members besides those that identify the tool. */

@@ -16,9 +16,8 @@ import {
   type UnknownMembers,
 } from './entries.ts';
 import type { DraftIndex, EntryIndex } from './entry-index.ts';
-import type { DraftMap } from './layered-map.ts';
 import { DraftOperation, type OperationEffect, revokesAccess } from './revoked-access.ts';
-import { byRegistration, emptyNamespace, type NamespaceState, Services, Snapshot } from './snapshot.ts';
+import { emptyNamespace, type NamespaceState, Services, Snapshot } from './snapshot.ts';
 import { forEachInSteps, isSteps, type Steps } from './steps.ts';
 import type { StoredChange } from './store/record-log.ts';
 import {
@@ -69,7 +68,8 @@ export class Draft {
   readonly #ownUnusable = new Map<StoredSection, Map<string, string>>();
   readonly #indexes = new Map<Namespace, Partial<Record<Kind, DraftIndex>>>();
   readonly #services: Services;
-  #draftServices: DraftMap<readonly ServiceEntry[]> | undefined;
+  /** Once they have changed. */
+  #ownServices: Map<string, ServiceEntry> | undefined;
   #next: number;
   readonly #recording: boolean;
   #operation: DraftOperation | undefined;
@@ -196,39 +196,22 @@ export class Draft {
     this.#recordRemoval('forwards', name);
   }
 
-  /** All services, in no order. */
-  get services(): readonly ServiceEntry[] {
-    return this.#draftServices ? [...this.#draftServices.values()].flat() : this.#services.all;
-  }
-
-  /** The services of this name, in order of registration. */
-  servicesNamed(name: string): readonly ServiceEntry[] {
-    return this.#draftServices ? (this.#draftServices.get(name) ?? []) : this.#services.named(name);
-  }
-
-  /** The service with the id of a removal in the journal. */
-  serviceById(id: string): ServiceEntry | undefined {
-    const [name] = partsOf(id);
-    return typeof name === 'string' ? this.servicesNamed(name).find((entry) => serviceKey(entry) === id) : undefined;
+  /** The services by `serviceKey`, in no order. */
+  get services(): ReadonlyMap<string, ServiceEntry> {
+    return this.#ownServices ?? this.#services.byKey;
   }
 
   /** Adds a service, or replaces the one of the same key. */
   putService(entry: ServiceEntry): void {
-    const known = this.servicesNamed(entry.name);
     const id = serviceKey(entry);
-    const at = known.findIndex((other) => serviceKey(other) === id);
-    this.#setServices(entry.name, (at === -1 ? [...known, entry] : known.with(at, entry)).toSorted(byRegistration));
+    this.#servicesForChange(id).set(id, entry);
     this.#record(entry, SERVICE_FORM);
   }
 
-  /** Removes all services of this name in one pass: there may be thousands of them. */
-  removeServices(name: string, entries: readonly ServiceEntry[]): void {
-    const removed = new Set(entries);
-    this.#setServices(
-      name,
-      this.servicesNamed(name).filter((entry) => !removed.has(entry)),
-    );
-    for (const entry of removed) this.#recordRemoval('services', serviceKey(entry));
+  removeService(entry: ServiceEntry): void {
+    const id = serviceKey(entry);
+    this.#servicesForChange(id).delete(id);
+    this.#recordRemoval('services', id);
   }
 
   /** Retains a stored record that this version cannot use. `id`: empty for one of a file. */
@@ -310,7 +293,7 @@ export class Draft {
       }
       this.#namespaces.set(namespace, { ...state, indexes });
     }
-    const services = this.#draftServices ? new Services(yield* this.#draftServices.publishInSteps()) : this.#services;
+    const services = this.#ownServices ? new Services(this.#ownServices) : this.#services;
     return { snapshot: new Snapshot(this.#namespaces, this.#forwards, this.#next, this.#unusable, services), changed };
   }
 
@@ -361,14 +344,12 @@ export class Draft {
     return index;
   }
 
-  #setServices(name: string, entries: readonly ServiceEntry[]): void {
-    this.#draftServices ??= this.#services.copy();
-    const services = this.#draftServices;
-    const before = services.get(name);
-    const kept = new Set(entries);
-    this.#operation?.recordServices(before?.filter((service) => !kept.has(service)));
-    this.#operation?.others.push(() => services.set(name, before));
-    services.set(name, entries.length === 0 ? undefined : entries);
+  #servicesForChange(id: string): Map<string, ServiceEntry> {
+    this.#ownServices ??= new Map(this.#services.byKey);
+    const before = this.#ownServices.get(id);
+    if (before) this.#operation?.services.getOrInsert(id, before);
+    this.#operation?.others.push(restoreFunction(this.#ownServices, id));
+    return this.#ownServices;
   }
 
   #write(namespace: Namespace, kind: Kind): DraftIndex {
@@ -399,7 +380,7 @@ export function* recordsOf(snapshot: Snapshot, lines = false): Generator<Recorde
   }
 }
 
-/** The parts of the id of an entry or service; none for that of another release. */
+/** The parts of the id of an entry; none for that of another release. */
 function partsOf(id: string): unknown[] {
   const parts = tryParseJson(id);
   return Array.isArray(parts) ? parts : [];

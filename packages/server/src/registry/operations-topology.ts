@@ -76,14 +76,7 @@ export function* removeNamespaceInSteps(draft: Draft, name: string, cascade: boo
     throw new OperationError('CONFLICT', 'the namespace default cannot be deleted');
   }
   const forwards = [...draft.forwards.values()].filter((forward) => forward.namespace === namespace);
-  // With shadowed entries, which would be removed as well.
-  const count = (kind: Kind) => [...draft.entries(kind, namespace)].length;
-  const counts = {
-    tools: count('tool'),
-    resources: count('resource'),
-    prompts: count('prompt'),
-    forwards: forwards.length,
-  };
+  const counts = namespaceContents(draft, namespace);
   if (!cascade && Object.values(counts).some((pending) => pending > 0)) {
     throw new OperationError('CONFLICT', `namespace ${name} is not empty; ?cascade=true deletes its contents`, counts);
   }
@@ -91,6 +84,18 @@ export function* removeNamespaceInSteps(draft: Draft, name: string, cascade: boo
   const disabled = returnMoved(draft, namespace);
   yield* draft.removeNamespaceInSteps(namespace);
   return disabled;
+}
+
+/** The number of forwards and entries of a namespace, with shadowed ones, which its removal removes as well. */
+export function namespaceContents(draft: Draft, namespace: Namespace) {
+  const count = (kind: Kind) => [...draft.entries(kind, namespace)].length;
+  const forwards = draft.forwards.values().filter((forward) => forward.namespace === namespace);
+  return {
+    tools: count('tool'),
+    resources: count('resource'),
+    prompts: count('prompt'),
+    forwards: [...forwards].length,
+  };
 }
 
 /** Moves the entries of other forwards to the namespaces of these, disabled; absent ones as soon as they are discovered. */
@@ -139,8 +144,7 @@ function requireNamespace(draft: Draft, name: string): Namespace {
  * the order of registration. `created`: whether there was none.
  */
 export function registerService(draft: Draft, input: ServiceInput): { entry: ServiceEntry; created: boolean } {
-  const id = serviceKey(input);
-  const known = draft.servicesNamed(input.name).find((other) => serviceKey(other) === id);
+  const known = draft.services.get(serviceKey(input));
   const entry: ServiceEntry = {
     ...input,
     labels: input.labels ?? {},
@@ -153,8 +157,9 @@ export function registerService(draft: Draft, input: ServiceInput): { entry: Ser
 
 /** Removes the services of a name, or those of one type, and returns their number. OperationError NOT_FOUND when there are none. */
 export function removeServices(draft: Draft, name: string, serviceType?: string): number {
-  const found = matchingServices(name, draft.servicesNamed(name), serviceType);
-  draft.removeServices(name, found);
+  const named = draft.services.values().filter((entry) => entry.name === name);
+  const found = matchingServices(name, [...named], serviceType);
+  for (const entry of found) draft.removeService(entry);
   return found.length;
 }
 

@@ -7,6 +7,7 @@ import {
   DEFAULT_NAMESPACE,
   type Discovered,
   type Entry,
+  type EntryVariant,
   type Forward,
   type Kind,
   type Labels,
@@ -159,33 +160,40 @@ function withKey(entries: Entries, kind: Kind, namespace: Namespace, key: string
   return [entries.get(kind, namespace, key)].filter((entry) => entry !== undefined);
 }
 
-/** Returns the overrides of a discovered entry from an operator's full description: members that differ or are new with
- * their value, omitted members with null. Registry members of the API (labels, uri and the like) are
- * never overridden. `definition` has MCP names.
+/** The full description of a discovered entry, by which the members of its upstream that are missing are removed. */
+function replacing({ variants }: Discovered, definition: JsonObject): Map<string, JsonValue | undefined> {
+  const missing = Object.keys(objectOf(variants[0])).map((member) => [member, undefined] as const);
+  return new Map<string, JsonValue | undefined>([...missing, ...Object.entries(definition)]);
+}
+
+/**
+ * Returns the changes of an upstream's object that differ from it, by MCP name; undefined removes a member, as does null in the
+ * result. Registry members of the API (labels, uri and the like) are never overridden.
  */
-function overridesOf(kind: Kind, discovered: Discovered, definition: JsonObject): JsonObject {
-  const parsed = parseLossless(discovered.variants[0]?.json ?? '{}');
-  const upstream = new Map(Object.entries(isJsonObject(parsed) ? parsed : {}));
-  const wanted = new Map(Object.entries(definition));
+export function overridesOf(
+  kind: Kind,
+  { variants }: Discovered,
+  changes: ReadonlyMap<string, JsonValue | undefined>,
+): JsonObject {
+  const upstream = new Map(Object.entries(objectOf(variants[0])));
   const overrides: [string, JsonValue][] = [];
-  for (const member of new Set([...upstream.keys(), ...wanted.keys()])) {
+  for (const [member, value] of changes) {
     const name = restName(kind, member);
     // The schemas of bodies drop `__proto__`, so that its absence is not a removal.
     if (isRegistryMember(kind, name) || name === UPSTREAM || member === '__proto__') continue;
-    const upstreamValue = valueUnlessDefault(kind, name, upstream.get(member));
-    let wantedValue = valueUnlessDefault(kind, name, wanted.get(member));
+    const before = valueUnlessDefault(kind, name, upstream.get(member));
     // An empty schema or list is a value of its own where the upstream has one.
-    if (wantedValue === undefined && upstreamValue !== undefined && wanted.get(member) !== '')
-      wantedValue = wanted.get(member);
-    if (
-      wantedValue === undefined
-        ? upstreamValue !== undefined
-        : upstreamValue === undefined || !equal(wantedValue, upstreamValue)
-    ) {
-      overrides.push([member, wantedValue ?? null]);
-    }
+    const isValue = before !== undefined && value !== '';
+    const after = isValue ? value : valueUnlessDefault(kind, name, value);
+    const isSame = before === undefined || after === undefined ? before === after : equal(before, after);
+    if (!isSame) overrides.push([member, after ?? null]);
   }
   return Object.fromEntries(overrides);
+}
+
+function objectOf(variant: EntryVariant | undefined): JsonObject {
+  const value = parseLossless(variant?.json ?? '{}');
+  return isJsonObject(value) ? value : {};
 }
 
 /**
@@ -288,8 +296,9 @@ export function updateEntry(
   const entry = findEntry(draft, kind, selector);
   const submitted = parseEntryInput(kind, submission);
   checkUnknownMembers(kind, submitted.definition, onUnknown, entry);
-  const next = entry.discovered
-    ? updateDiscoveredEntry(entry, entry.discovered, submitted, draft.forwards.get(entry.discovered.forward))
+  const { discovered } = entry;
+  const next = discovered
+    ? updateDiscoveredEntry(entry, discovered, submitted, draft.forwards.get(discovered.forward))
     : updateManualEntry(entry, submitted);
   if (isDotName(next.name) && !(next.name === entry.name || hasUpstreamName(next))) {
     throw new OperationError('BAD_REQUEST', `invalid ${kind}: name ${DOT_NAME_PROBLEM}`);
@@ -331,10 +340,11 @@ export function updateManualEntry(entry: Entry, submitted: Submitted): Entry {
   return render({ ...entry, ...rest, name, namespace, key });
 }
 
+/** `overrides`: those of a full description unless given. */
 export function updateDiscoveredEntry(
   entry: Entry,
   discovered: Discovered,
-  submitted: Submitted,
+  submitted: Submitted & { readonly overrides?: JsonObject },
   forward: Forward | undefined,
 ): Entry {
   const { kind } = entry;
@@ -353,7 +363,7 @@ export function updateDiscoveredEntry(
   // Discovered prompts are always fetched from their upstream: own messages would never be served.
   const { messages, ...others } = members;
   if (messages !== undefined && !equal(messages, [])) throw immutableMemberError(entry, discovered, 'messages');
-  const overrides = overridesOf(kind, discovered, definition);
+  const { overrides = overridesOf(kind, discovered, replacing(discovered, definition)) } = submitted;
   return render({
     ...entry,
     name,

@@ -16,6 +16,7 @@ import {
   type AddressCheck,
   type ForwardOfEntry,
   MAX_REGISTRATION_ID,
+  MissingForwardError,
   readEntry,
   readForward,
   readNamespace,
@@ -88,56 +89,44 @@ export class StateRestorer {
   }
 
   #put(section: StoredSection, record: StoredRecord): void {
-    const draft = this.#draft;
     const { id, json } = record;
-    if (section === UNKNOWN_MEMBERS) return draft.putUnusable(section, json, id);
-    let problem: string | undefined;
+    if (section === UNKNOWN_MEMBERS) return this.#draft.putUnusable(section, json, id);
     try {
-      if (section === 'namespaces') {
-        const read = readNamespace(json);
-        if (typeof read === 'string') problem = read;
-        else draft.putNamespace(read.name, read.labels, read.unknown);
-      } else if (section === 'forwards') {
-        const read = readForward(json, () => this.#nextId(), this.#addressProblem);
-        problem = this.#use(read, (forward) => draft.putForward(forward));
-      } else if (section === 'services') {
-        problem = this.#use(
-          readService(json, () => this.#nextId()),
-          (service) => draft.putService(service),
-        );
-      } else problem = this.#putEntry(kindOf(section), record);
+      this.#read(section, record);
     } catch (error) {
-      problem = error instanceof Error ? error.message : String(error);
+      const problem = error instanceof Error ? error.message : String(error);
+      if (!(error instanceof MissingForwardError)) return this.#preserve(section, record, problem);
+      this.#report(`an entry of ${section} in registry.json was dropped: ${problem}`);
     }
-    if (problem !== undefined) this.#preserve(section, record, problem);
-    else draft.removeUnusable(section, id);
+    this.#draft.removeUnusable(section, id);
   }
 
-  /** Puts a record that could be read; else returns the problem. */
-  #use<T extends { readonly registrationId: number }>(read: T | string, put: (record: T) => void): string | undefined {
-    if (typeof read === 'string') return read;
-    this.#draft.reserveRegistrationId(read.registrationId);
-    put(read);
-    return undefined;
+  /** Puts a record into the draft; throws an error with what is wrong with it. */
+  #read(section: StoredSection, { json, isShadowed }: StoredRecord): void {
+    const draft = this.#draft;
+    const next = () => this.#nextId();
+    if (section === 'namespaces') {
+      const { name, labels, unknown } = readNamespace(json);
+      draft.putNamespace(name, labels, unknown);
+    } else if (section === 'forwards') draft.putForward(this.#reserved(readForward(json, next, this.#addressProblem)));
+    else if (section === 'services') draft.putService(this.#reserved(readService(json, next)));
+    else {
+      const { entry, shadowed } = readEntry(kindOf(section), json, (name) => this.#forwardOf(name), next);
+      this.#reserved(entry);
+      if (shadowed || isShadowed) this.#shadowed.push(entry);
+      else draft.put(entry);
+    }
   }
 
-  #putEntry(kind: Kind, { json, isShadowed }: StoredRecord): string | undefined {
-    let orphaned = false;
-    const findForward = (name: string): ForwardOfEntry | undefined => {
-      const forward = this.#draft.forwards.get(name);
-      orphaned = forward === undefined;
-      return forward && { ...forward, members: this.#members.getOrInsertComputed(forward.address, sharedMembers) };
-    };
-    const read = readEntry(kind, json, findForward, () => this.#nextId());
-    if (typeof read === 'string') {
-      if (!orphaned) return read;
-      this.#report(`an entry of ${SECTION[kind]} in registry.json was dropped: ${read}`);
-      return undefined;
-    }
-    this.#draft.reserveRegistrationId(read.entry.registrationId);
-    if (read.shadowed || isShadowed) this.#shadowed.push(read.entry);
-    else this.#draft.put(read.entry);
-    return undefined;
+  #forwardOf(name: string): ForwardOfEntry | undefined {
+    const forward = this.#draft.forwards.get(name);
+    return forward && { ...forward, members: this.#members.getOrInsertComputed(forward.address, sharedMembers) };
+  }
+
+  /** Reserves the id of a record that could be read. */
+  #reserved<T extends { readonly registrationId: number }>(record: T): T {
+    this.#draft.reserveRegistrationId(record.registrationId);
+    return record;
   }
 
   #remove(section: StoredSection, id: string): void {
@@ -150,8 +139,8 @@ export class StateRestorer {
     }
     if (section === 'forwards') return runSteps(this.#draft.removeForwardInSteps(id));
     if (section === 'services') {
-      const service = this.#draft.serviceById(id);
-      if (service) this.#draft.removeServices(service.name, [service]);
+      const service = this.#draft.services.get(id);
+      if (service) this.#draft.removeService(service);
       return;
     }
     const entry = this.#draft.byId(kindOf(section), id);

@@ -6,16 +6,13 @@ import { sharedMemberNames } from './serialize.ts';
 export const ADDRESS_LABEL = 'service.forward_address';
 
 /** True when an operator moved, renamed, labeled, disabled, enabled or overrode an entry. */
-export function hasOperatorState({ prefix, namespace: home }: Forward, entry: Entry): boolean {
-  const { kind, namespace, key, labels, members, discovered, disabledBy } = entry;
+export function hasOperatorState({ kind, labels, members, discovered, disabledBy }: Entry): boolean {
   if (!discovered) return false;
   return (
     disabledBy === 'operator' ||
     discovered.approved === true ||
-    namespace !== home ||
     discovered.moved === true ||
     discovered.renamed === true ||
-    (kind !== 'resource' && key !== prefix + discovered.upstreamKey) ||
     Object.keys(discovered.overrides).length > 0 ||
     Object.keys(labels).some((label) => label !== ADDRESS_LABEL && label !== TEMPLATE_LABEL) ||
     Object.keys(members).length > sharedMemberNames(kind).length
@@ -29,7 +26,7 @@ export function hasOperatorState({ prefix, namespace: home }: Forward, entry: En
 export function retainState(draft: Draft, entry: Entry): void {
   const { discovered } = entry;
   const forward = discovered && !discovered.copied ? draft.forwards.get(discovered.forward) : undefined;
-  if (forward && hasOperatorState(forward, entry)) draft.putForward(withOrphans(forward, [entry]));
+  if (forward && hasOperatorState(entry)) draft.putForward(withOrphans(forward, [entry]));
 }
 
 /** The forward with these states of absent entries, which replace earlier ones. */

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type ExposeRules, serviceKey } from '@sluice/contract';
+import type { ExposeRules } from '@sluice/contract';
 import type { UndoStep } from './changes.ts';
 import { type Entry, type Forward, isEnabled, type Namespace, type ServiceEntry, sameRecord } from './entries.ts';
 import type { NamespaceState } from './snapshot.ts';
@@ -24,10 +24,6 @@ export class DraftOperation {
     this.forwards.getOrInsert(forward.name, forward);
   }
 
-  recordServices(services: readonly ServiceEntry[] = []): void {
-    for (const service of services) this.services.getOrInsert(serviceKey(service), service);
-  }
-
   /** Whether it has neither replaced nor removed an entry, a forward, a service or a namespace. */
   get isAddition(): boolean {
     const { removedNamespaces, forwards, services, entries } = this;
@@ -44,7 +40,7 @@ export class DraftOperation {
 interface StateAfter {
   readonly namespaces: ReadonlyMap<Namespace, Pick<NamespaceState, 'identity'>>;
   readonly forwards: ReadonlyMap<string, Forward>;
-  servicesNamed(name: string): readonly ServiceEntry[];
+  readonly services: ReadonlyMap<string, ServiceEntry>;
 }
 
 /**
@@ -55,9 +51,7 @@ interface StateAfter {
 export function* revokesAccess(operation: DraftOperation, after: StateAfter): Steps<boolean> {
   const { removedNamespaces, forwards, services, entries } = operation;
   if (removedNamespaces.some(({ name, identity }) => after.namespaces.get(name)?.identity !== identity)) return true;
-  for (const service of services.values()) {
-    if (!after.servicesNamed(service.name).some((other) => hasSameTarget(service, other))) return true;
-  }
+  for (const [key, service] of services) if (!hasSameTarget(service, after.services.get(key))) return true;
   const [hiddenBefore, hiddenAfter] = [new Set<string>(), new Set<string>()];
   for (const before of forwards.values()) {
     const current = after.forwards.get(before.name);
@@ -101,9 +95,9 @@ export function isNarrower(before: ExposeRules, after: ExposeRules): boolean {
   return !coversAllowed || !deny.every((glob) => before.deny?.includes(glob) ?? false);
 }
 
-/** A service with the same key, which calls reach at the same place. */
-function hasSameTarget(a: ServiceEntry, b: ServiceEntry): boolean {
-  return a.host === b.host && a.port === b.port && a.id === b.id && serviceKey(a) === serviceKey(b);
+/** Whether calls reach a service at the same place. */
+function hasSameTarget(a: ServiceEntry, b: ServiceEntry | undefined): boolean {
+  return a.host === b?.host && a.port === b.port && a.id === b.id;
 }
 
 /** Adds the disabled resources, which hide uris, also those of others. */

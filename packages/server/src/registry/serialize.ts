@@ -273,20 +273,10 @@ function withoutEmpty(definition: JsonObject, keys: readonly string[]): JsonObje
   return Object.fromEntries(Object.entries(definition).filter(([key, value]) => !(keys.includes(key) && empty(value))));
 }
 
-/** The members of a forward that operators set, in the management API's form. */
+/** The members of a forward that operators set, in the management API's form; those that are not set are undefined. */
 export function forwardMembers(forward: Forward) {
-  const { name, address, namespace, labels, prefix, headers, expose, proxy, compression } = forward;
-  return {
-    name,
-    address,
-    namespace,
-    labels,
-    ...(prefix !== '' && { prefix }),
-    ...(headers && { headers }),
-    ...(expose && { expose }),
-    ...(proxy !== undefined && { proxy }),
-    ...(compression && { compression }),
-  };
+  const { name, address, namespace, labels, headers, expose, proxy, compression } = forward;
+  return { name, address, namespace, labels, prefix: forward.prefix || undefined, headers, expose, proxy, compression };
 }
 
 /**

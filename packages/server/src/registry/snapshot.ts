@@ -10,36 +10,29 @@ import {
   type UnknownMembers,
 } from './entries.ts';
 import { EntryIndex } from './entry-index.ts';
-import { type DraftMap, LayeredMap } from './layered-map.ts';
 import type { StoredSection } from './store/store.ts';
 
-/**
- * The registered capability services. Found by name, under which there may be several: one per type, engine and language.
- * Immutable.
- */
+/** The registered capability services. There may be several of a name: one per type, engine and language. Immutable. */
 export class Services {
-  readonly #named: LayeredMap<readonly ServiceEntry[]>;
+  /** By `serviceKey`. */
+  readonly byKey: ReadonlyMap<string, ServiceEntry>;
   #ordered: readonly ServiceEntry[] | undefined;
+  #named: ReadonlyMap<string, readonly ServiceEntry[]> | undefined;
 
-  /** `named`: the services by name, in order of registration. */
-  constructor(named = new LayeredMap<readonly ServiceEntry[]>()) {
-    this.#named = named;
-  }
-
-  /** The services of this name, in order of registration. */
-  named(name: string): readonly ServiceEntry[] {
-    return this.#named.get(name) ?? [];
+  constructor(byKey: ReadonlyMap<string, ServiceEntry> = new Map()) {
+    this.byKey = byKey;
   }
 
   /** Every entry, in order of registration. */
   get all(): readonly ServiceEntry[] {
-    this.#ordered ??= [...this.#named.values()].flat().sort(byRegistration);
+    this.#ordered ??= [...this.byKey.values()].sort(byRegistration);
     return this.#ordered;
   }
 
-  /** Creates a draft of the services by name. */
-  copy(): DraftMap<readonly ServiceEntry[]> {
-    return this.#named.copy();
+  /** The services of this name, in order of registration. */
+  named(name: string): readonly ServiceEntry[] {
+    this.#named ??= Map.groupBy(this.all, (entry) => entry.name);
+    return this.#named.get(name) ?? [];
   }
 }
 

@@ -140,7 +140,7 @@ test.each([
   ['{"name":"f","address":"http://f.test/","namespace":"No"}', 'invalid namespace "No"'],
   ['{"name":"f","address":"http://f.test/","headers":{"host":"a"}}', 'invalid headers: is set by the service itself'],
 ])('%s is no forward: %s', (json, why) => {
-  expect(readForward(json, () => 1, addressProblem)).toBe(why);
+  expect(() => readForward(json, () => 1, addressProblem)).toThrow(new Error(why));
 });
 
 test('labels that are not strings are dropped', () => {
@@ -148,7 +148,7 @@ test('labels that are not strings are dropped', () => {
     labels: { a: '1', 'd\n': '3' },
   });
   expect(readNamespace('{"name":"a","labels":["x"]}')).toMatchObject({ labels: {} });
-  expect(readNamespace('{"name":"A"}')).toBe('invalid namespace name "A"');
+  expect(() => readNamespace('{"name":"A"}')).toThrow(new Error('invalid namespace name "A"'));
 });
 
 describe('a service written by hand', () => {
@@ -182,11 +182,11 @@ describe('a service written by hand', () => {
     ['{"name":"s","address":"h:1"}', 'serviceType is required'],
     ['{"name":7,"address":"h:1","serviceType":"tool-invoker"}', 'name must be a string'],
   ])('%s is none: %s', (json, why) => {
-    expect(readService(json, () => 9)).toBe(why);
+    expect(() => readService(json, () => 9)).toThrow(new Error(why));
   });
 
   test('of an unknown type is rejected with the list of known types', () => {
-    const why = readService('{"name":"s","address":"h:1","serviceType":"magic"}', () => 9);
-    expect(why).toMatch(/^serviceType must be one of tool-invoker, .*code-execution-engine$/);
+    const read = () => readService('{"name":"s","address":"h:1","serviceType":"magic"}', () => 9);
+    expect(read).toThrow(/^serviceType must be one of tool-invoker, .*code-execution-engine$/);
   });
 });

@@ -10,8 +10,8 @@ import {
 import { isJsonObject, type JsonObject, type JsonValue, parseJson, parseLossless } from '@sluice/protocol/json/parse';
 import { elements, members } from '@sluice/protocol/json/text';
 import { detach } from '@sluice/protocol/text';
+import { z } from 'zod';
 import {
-  type CacheHint,
   DEFAULT_NAMESPACE,
   type DisabledBy,
   type Discovered,
@@ -22,12 +22,14 @@ import {
   type Kind,
   type KnownCatalog,
   type Labels,
+  type Namespace,
   parseNamespace,
   SECTION,
   type ServiceEntry,
   type UnknownMembers,
 } from './entries.ts';
 import {
+  forwardMembers,
   isOwnMember,
   isRegistryMember,
   mcpName,
@@ -137,18 +139,26 @@ export interface ReadEntry {
   readonly shadowed: boolean;
 }
 
+/** The forward of a stored entry is not registered. */
+export class MissingForwardError extends Error {
+  override readonly name = 'MissingForwardError';
+
+  constructor(forward: string) {
+    super(`forward ${JSON.stringify(forward)} is not registered`);
+  }
+}
+
 /**
  * Reads an entry of `registry.json` or the journal. `next` creates the registration id of an entry without one, as in a
- * file written by hand. Returns the problem as text when it is invalid. Throws SyntaxError when it is nested too deeply.
+ * file written by hand. Like the functions that read other records, throws an error with what is wrong with an invalid one.
  */
-export function readEntry(kind: Kind, json: string, findForward: FindForward, next: () => number): ReadEntry | string {
+export function readEntry(kind: Kind, json: string, findForward: FindForward, next: () => number): ReadEntry {
   const found = textOfMembers(json);
-  const namespace = parseNamespace(textIn(found, 'namespace') ?? DEFAULT_NAMESPACE);
-  if (!namespace) return `invalid namespace ${found.get('namespace')}`;
+  const namespace = namespaceIn(found);
   const name = textIn(found, 'name');
-  if (name === undefined) return 'no name';
+  if (name === undefined) throw new Error('no name');
   const key = kind === 'resource' ? (textIn(found, 'location') ?? textIn(found, 'uri')) : name;
-  if (key === undefined) return `no location for resource ${JSON.stringify(name)}`;
+  if (key === undefined) throw new Error(`no location for resource ${JSON.stringify(name)}`);
   const base = { kind, namespace, key, name, labels: readLabels(found.get('labels')) };
   const members = ownMembers(kind, found);
   const forward = textIn(found, 'forward');
@@ -168,7 +178,7 @@ export function readEntry(kind: Kind, json: string, findForward: FindForward, ne
     return { entry, shadowed };
   }
   const home = findForward(forward);
-  if (home === undefined) return `forward ${JSON.stringify(forward)} is not registered`;
+  if (home === undefined) throw new MissingForwardError(forward);
   const id = readRegistrationId(found);
   // An upstream may have a member named `copied` as well, but an entry that is not a copy has the id of its forward.
   const copyId = found.get('copied') === 'true' && id !== home.registrationId ? id : undefined;
@@ -233,6 +243,12 @@ function* textOfElements(json = '[]'): Generator<string> {
 function textIn(found: ReadonlyMap<string, string>, key: string): string | undefined {
   const value: unknown = JSON.parse(found.get(key) ?? 'null');
   return typeof value === 'string' ? value : undefined;
+}
+
+function namespaceIn(found: ReadonlyMap<string, string>): Namespace {
+  const namespace = parseNamespace(textIn(found, 'namespace') ?? DEFAULT_NAMESPACE);
+  if (!namespace) throw new Error(`invalid namespace ${found.get('namespace')}`);
+  return namespace;
 }
 
 function ownMembers(kind: Kind, found: ReadonlyMap<string, string>): JsonObject {
@@ -304,10 +320,7 @@ export function storedNamespace({ name, labels, unknown = new Map() }: StoredNam
 
 /** Serializes a forward. Its catalogs contain the exact text of the upstream. */
 export function storedForward(forward: Forward, lines = false): string {
-  const { name, address, namespace, labels, headers, expose, proxy, compression, registrationId: source } = forward;
-  const prefix = forward.prefix || undefined;
-  const configuration = { name, address, namespace, labels, prefix, headers, expose, proxy, compression };
-  const stored = new Map(membersAsText({ ...configuration, source }));
+  const stored = new Map(membersAsText({ ...forwardMembers(forward), source: forward.registrationId }));
   // The identity is inserted as text, exactly as the upstream sent it.
   const catalogs = forward.catalogs.map(
     ({ key, era, capabilities, identity, cache }) =>
@@ -333,36 +346,31 @@ function membersAsText(object: object): [string, string][] {
   return present.map(([member, value]) => [member, JSON.stringify(value)]);
 }
 
-/** Reads a stored namespace; returns the problem as text when it is invalid. */
-export function readNamespace(json: string): StoredNamespace | string {
+/** Reads a stored namespace. */
+export function readNamespace(json: string): StoredNamespace {
   const found = textOfMembers(json);
   const name = parseNamespace(textIn(found, 'name') ?? '');
-  if (!name) return `invalid namespace name ${found.get('name')}`;
+  if (!name) throw new Error(`invalid namespace name ${found.get('name')}`);
   return { name, labels: readLabels(found.get('labels')), unknown: unknownIn(found, NAMESPACE_MEMBERS) };
 }
 
-/**
- * Reads a stored forward; `next` creates a missing registration id, `addressProblem` returns what is wrong with an address. Returns
- * the problem as text when it is invalid.
- */
-export function readForward(json: string, next: () => number, addressProblem: AddressCheck): Forward | string {
+/** Reads a stored forward; `next` creates a missing registration id, `addressProblem` returns what is wrong with an address. */
+export function readForward(json: string, next: () => number, addressProblem: AddressCheck): Forward {
   const found = textOfMembers(json);
   const name = textIn(found, 'name');
   const address = textIn(found, 'address');
-  if (name === undefined || address === undefined) return 'name and address are required';
+  if (name === undefined || address === undefined) throw new Error('name and address are required');
   const problem = addressProblem(address);
-  if (problem !== undefined) return `the address of ${name} ${problem}`;
-  const namespace = parseNamespace(textIn(found, 'namespace') ?? DEFAULT_NAMESPACE);
-  if (!namespace) return `invalid namespace ${found.get('namespace')}`;
+  if (problem !== undefined) throw new Error(`the address of ${name} ${problem}`);
+  const namespace = namespaceIn(found);
   // A forward without the headers that it had might offer something else.
   const headers = forwardHeaders.optional().safeParse(JSON.parse(found.get('headers') ?? 'null') ?? undefined);
-  if (!headers.success) return `invalid headers: ${headers.error.issues[0]?.message}`;
-  const rules = readExpose(found.get('expose'));
+  if (!headers.success) throw new Error(`invalid headers: ${headers.error.issues[0]?.message}`);
   // Without its rules, the forward would expose everything.
-  if (typeof rules === 'string') return rules;
+  const rules = readExpose(found.get('expose'));
   // Without its proxy, the forward might be reached on another way than its operator allows.
   const proxy = forwardProxy.optional().safeParse(textIn(found, 'proxy'));
-  if (!proxy.success) return `invalid proxy: ${proxy.error.issues[0]?.message}`;
+  if (!proxy.success) throw new Error(`invalid proxy: ${proxy.error.issues[0]?.message}`);
   const prefix = textIn(found, 'prefix') ?? '';
   const home = { name, namespace, prefix, registrationId: readRegistrationId(found) ?? next() };
   const modernProbeAfter = Number(found.get('modern_probe_after') ?? 'none');
@@ -383,16 +391,16 @@ export function readForward(json: string, next: () => number, addressProblem: Ad
 
 /**
  * Reads a stored service by the rules of the API, so that a record written by hand can have the API's form; `next` creates
- * a missing registration id. Returns the problem as text when it is invalid.
+ * a missing registration id.
  */
-export function readService(json: string, next: () => number): ServiceEntry | string {
+export function readService(json: string, next: () => number): ServiceEntry {
   const found = textOfMembers(json);
   const given = SERVICE_INPUT_MEMBERS.map((member): [string, unknown] => [
     member,
     JSON.parse(found.get(member) ?? 'null'),
   ]);
   const result = validate(serviceInput, Object.fromEntries(given.filter(([, value]) => value !== null)));
-  if ('issues' in result) return `${result.issues[0]?.path} ${result.issues[0]?.message}`;
+  if ('issues' in result) throw new Error(`${result.issues[0]?.path} ${result.issues[0]?.message}`);
   return {
     ...result.value,
     labels: readLabels(found.get('labels')),
@@ -416,24 +424,27 @@ function readOrphans(text: string | undefined, home: ForwardOfEntry): readonly E
   const orphans: Entry[] = [];
   for (const kind of KINDS) {
     for (const orphan of textOfElements(sections.get(SECTION[kind]))) {
-      const read = readEntry(
-        kind,
-        orphan,
-        () => home,
-        () => home.registrationId,
-      );
-      if (typeof read !== 'string' && read.entry.discovered) orphans.push(read.entry);
+      const entry = readOrphan(kind, orphan, home);
+      if (entry?.discovered) orphans.push(entry);
     }
   }
   return orphans;
 }
 
-function readExpose(text: string | undefined): Expose | string | undefined {
+function readOrphan(kind: Kind, json: string, home: ForwardOfEntry): Entry | undefined {
+  const next = () => home.registrationId;
+  try {
+    return readEntry(kind, json, () => home, next).entry;
+  } catch {
+    return undefined;
+  }
+}
+
+function readExpose(text: string | undefined): Expose | undefined {
   if (text === undefined) return undefined;
   const result = validate(expose, parseLossless(text));
-  return 'issues' in result
-    ? `expose ${result.issues[0]?.path} ${result.issues[0]?.message}`
-    : mergeExpose(undefined, result.value);
+  if ('issues' in result) throw new Error(`expose ${result.issues[0]?.path} ${result.issues[0]?.message}`);
+  return mergeExpose(undefined, result.value);
 }
 
 function unknownIn(found: ReadonlyMap<string, string>, known: readonly string[]): UnknownMembers | undefined {
@@ -441,26 +452,22 @@ function unknownIn(found: ReadonlyMap<string, string>, known: readonly string[])
   return unknown.length > 0 ? new Map(unknown.map(([member, text]) => [member, detach(text)])) : undefined;
 }
 
-function readKnownCatalogs(text: string | undefined): KnownCatalog[] {
-  const catalogs: KnownCatalog[] = [];
-  for (const catalog of textOfElements(text)) {
-    const found = textOfMembers(catalog);
-    const key = textIn(found, 'key');
-    const era = textIn(found, 'era') === 'modern' ? 'modern' : 'legacy';
-    const capabilities = parseLossless(found.get('capabilities') ?? '{}');
-    const identity = found.get('identity');
-    if (key === undefined || identity === undefined || !isJsonObject(capabilities)) continue;
-    catalogs.push({ key, era, capabilities, identity: detach(identity), cache: readCache(found.get('cache')) });
-  }
-  return catalogs;
-}
+const cacheHint = z.object({ ttlMs: z.number(), cacheScope: z.enum(['public', 'private']).catch('public') });
+const knownCatalog = z.object({
+  key: z.string(),
+  era: z.enum(['legacy', 'modern']).catch('legacy'),
+  cache: z.record(z.string(), cacheHint).catch({}),
+});
 
-function readCache(text: string | undefined): Record<string, CacheHint> {
-  const hints: [string, CacheHint][] = [];
-  for (const [method, json] of textOfMembers(text ?? '{}')) {
-    const hint: unknown = JSON.parse(json);
-    if (!isJsonObject(hint) || typeof hint.ttlMs !== 'number' || !('cacheScope' in hint)) continue;
-    hints.push([method, { ttlMs: hint.ttlMs, cacheScope: hint.cacheScope === 'private' ? 'private' : 'public' }]);
-  }
-  return Object.fromEntries(hints);
+/** Without invalid catalogs, which the next discovery finds again. */
+function readKnownCatalogs(text: string | undefined): KnownCatalog[] {
+  return [...textOfElements(text)].flatMap((catalog) => {
+    const found = textOfMembers(catalog);
+    const identity = found.get('identity');
+    const capabilities = parseLossless(found.get('capabilities') ?? '{}');
+    const { data } = knownCatalog.safeParse(JSON.parse(catalog));
+    if (!data || identity === undefined || !isJsonObject(capabilities)) return [];
+    const { key, era, cache } = data;
+    return [{ key, era, capabilities, identity: detach(identity), cache }];
+  });
 }
