@@ -78,7 +78,7 @@ const MAKERS: Readonly<Record<string, Open>> = {
     remove: () => api.call('DELETE', '/api/v1/namespaces/ops?cascade=true'),
   }),
   ...Object.fromEntries(
-    (['startup', 'bootstrap', 'discovery', 'action'] as const).map((actor): [string, Open] => [
+    (['bootstrap', 'discovery', 'action'] as const).map((actor): [string, Open] => [
       `the part of the service ${actor}`,
       ({ registry }) => operations((operation) => registry.commit(operation, { actor, reason: 'test' })),
     ]),

@@ -22,16 +22,23 @@ function add(registry: Registry, name: string): Promise<unknown> {
 const names = (registry: Registry): string[] => registry.current.entries('tool').map(({ name }) => name);
 
 describe('loading', () => {
-  test('creates the default namespace durably, and only where it is missing', async () => {
+  test('without records there is the default namespace, and nothing is written', async () => {
     const store = new PausableStore();
     const registry = new Registry(store);
     await registry.load();
     expect([...registry.current.namespaces.keys()]).toEqual(['default']);
-    expect(store.journal.flat().map(({ section }) => section)).toEqual(['namespaces']);
+    expect(store.journal).toEqual([]);
+  });
 
-    const again = new PausableStore({ entries: stored({ namespaces: [{ name: 'default' }] }) });
-    await new Registry(again).load();
-    expect(again.journal).toEqual([]);
+  test('the default namespace precedes others, with its stored labels', async () => {
+    const namespaces = [{ name: 'a' }, { name: 'default', labels: { b: 'c' } }];
+    const registry = new Registry(new PausableStore({ entries: stored({ namespaces }) }));
+    await registry.load();
+    const known = [...registry.current.namespaces.values()].map(({ name, labels }) => ({ name, labels }));
+    expect(known).toEqual([
+      { name: 'default', labels: { b: 'c' } },
+      { name: 'a', labels: {} },
+    ]);
   });
 
   test('fails with the store', async () => {

@@ -3,13 +3,11 @@ import { withTimeout } from '@sluice/protocol/timing';
 import { Turns } from '@sluice/protocol/turns';
 import type { Principal } from '../identity/principal.ts';
 import { type ChangedLists, changesTo, Draft, recordsOf } from './draft.ts';
-import { DEFAULT_NAMESPACE } from './entries.ts';
 import { OperationError } from './operation-error.ts';
 import { StateRestorer } from './restore.ts';
 import type { OperationEffect } from './revoked-access.ts';
 import { Snapshot } from './snapshot.ts';
-import { runSteps, type Steps } from './steps.ts';
-import { isDiskFull } from './store/files.ts';
+import type { Steps } from './steps.ts';
 import type { LogConsumer, RecordLog, StoredChange } from './store/record-log.ts';
 import {
   type Commit,
@@ -30,7 +28,7 @@ const RECHECK_MS = 250;
 export type Mutation<T> = (draft: Draft) => T | Steps<T>;
 
 /** A part of the service that changes the registry by itself. */
-export type ServicePart = 'startup' | 'bootstrap' | 'discovery' | 'action';
+export type ServicePart = 'bootstrap' | 'discovery' | 'action';
 
 /** Who changes the registry, and why. */
 export interface ChangeOrigin {
@@ -61,7 +59,7 @@ export interface RegistryCommit {
 /** Whether the promise of an operation waits for the other replicas. */
 function awaitsConfirmation(effect: OperationEffect, { actor }: ChangeOrigin): boolean {
   // The start of a replica must not depend on others.
-  if (actor === 'startup' || actor === 'bootstrap') return false;
+  if (actor === 'bootstrap') return false;
   // A caller may repeat a withdrawal, without effect, since it has not got the response to the first one.
   return effect === 'revocation' || (effect === 'other' && typeof actor !== 'string');
 }
@@ -115,28 +113,10 @@ export class Registry implements LogConsumer {
     this.#shared = log.isShared ? log : undefined;
   }
 
-  /**
-   * Loads the stored state and creates the namespace `default` if it is missing. Returns a text for each record that
-   * cannot be used. Throws the log's error when the records cannot be read.
-   */
+  /** Loads the stored state. Returns a text for each record that cannot be used. Throws the log's error when the records cannot be read. */
   async load(): Promise<string[]> {
     await this.log.add(this);
-    const problems = this.#problems ?? [];
-    if (this.current.namespaces.has(DEFAULT_NAMESPACE)) return problems;
-    try {
-      await this.commit((draft) => draft.ensureNamespace(DEFAULT_NAMESPACE), {
-        actor: 'startup',
-        reason: 'create the default namespace',
-      });
-    } catch (error) {
-      if (!isDiskFull(error)) throw error;
-      // The next snapshot contains it.
-      const draft = new Draft(this.current);
-      draft.ensureNamespace(DEFAULT_NAMESPACE);
-      this.current = runSteps(draft.finishInSteps()).snapshot;
-      problems.push('the namespace default could not be stored: the disk is full');
-    }
-    return problems;
+    return this.#problems ?? [];
   }
 
   /**

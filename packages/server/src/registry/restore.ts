@@ -61,6 +61,8 @@ export class StateRestorer {
    */
   *run(): Steps<{ snapshot: Snapshot; changed: ChangedLists[]; revokesAccess: boolean; problems: string[] }> {
     const { records, changes } = this.#stored;
+    // It always exists, stored or not.
+    this.#draft.ensureNamespace(DEFAULT_NAMESPACE);
     for (const section of STORED_SECTIONS) {
       for (const record of records.get(section) ?? []) {
         this.#put(section, record);
