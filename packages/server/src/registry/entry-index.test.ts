@@ -50,7 +50,7 @@ describe('order', () => {
     expect(made.entries.map(({ key }) => key)).toEqual(['own-early', 'b1', 'b2', 'a1', 'own-late']);
   });
 
-  test('is the same whether entries are sorted or reordered after changes', () => {
+  test('is the same after few and many changes', () => {
     const earlier = indexWith(...[5, 1, 4].map((id) => entry(`e${id}`, id)), entry('b', 2, { forward: 'b' }));
     const keys = ({ owners }: EntryIndex) => owners.map(({ key }) => key);
     expect(keys(earlier)).toEqual(['e1', 'b', 'e4', 'e5']);
@@ -59,7 +59,7 @@ describe('order', () => {
     const replaced = changed(removed, (draft) => draft.put(entry('e1', 9)));
     expect(keys(replaced)).toEqual(['e3', 'e4', 'e5', 'e1']);
     expect(replaced.owners.at(-1)).toBe(replaced.owner('e1'));
-    expect(changed(replaced, () => undefined).owners).toBe(replaced.owners);
+    expect(changed(replaced, () => undefined).owners).toEqual(replaced.owners);
     const many = changed(replaced, (draft) => {
       for (let id = 1_000; id < 3_000; id++) draft.put(entry(`e${id}`, id));
     });

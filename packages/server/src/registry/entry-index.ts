@@ -4,23 +4,6 @@ import { type DraftMap, LayeredMap } from './layered-map.ts';
 import { PrebuiltLists } from './list.ts';
 import { forEachInSteps, type Steps, sortInSteps } from './steps.ts';
 
-/** Number of changes from which on all entries are sorted again. */
-const RESORT_FROM = 1024;
-
-/** Entries in list order, and the keys of which they may be out of date. */
-interface EarlierOrder {
-  readonly entries: readonly Entry[];
-  readonly changed: ReadonlySet<string>;
-}
-
-/** The entries with the current owners of the changed keys, in list order: most changes concern few of 100,000. */
-function reorder({ entries, changed }: EarlierOrder, owner: (key: string) => Entry | undefined): readonly Entry[] {
-  if (changed.size === 0) return entries;
-  const added = [...changed].map(owner).filter((entry) => entry !== undefined);
-  // Already in order, except for those at the end: sorting takes linear time.
-  return [...entries.filter(({ key }) => !changed.has(key)), ...added.sort(byOrder)].sort(byOrder);
-}
-
 /** The entries of one kind in one namespace by key. */
 abstract class Candidates<Entries extends LayeredMap<readonly Entry[]> | DraftMap<readonly Entry[]>> {
   protected readonly map: Entries;
@@ -52,8 +35,6 @@ abstract class Candidates<Entries extends LayeredMap<readonly Entry[]> | DraftMa
  */
 export class EntryIndex extends Candidates<LayeredMap<readonly Entry[]>> {
   #owners: readonly Entry[] | undefined;
-  /** Until `#owners` is known. */
-  #earlier: EarlierOrder | undefined;
   #ordered: readonly Entry[] | undefined;
   #disabled: DisabledEntries | undefined;
   #templates: readonly Entry[] | undefined;
@@ -63,10 +44,8 @@ export class EntryIndex extends Candidates<LayeredMap<readonly Entry[]>> {
   #renamed: ReadonlyMap<string | undefined, readonly Entry[]> | undefined;
   #lists: PrebuiltLists | undefined;
 
-  /** `earlier`: entries in list order from which this index differs. */
-  constructor(map = new LayeredMap<readonly Entry[]>(), earlier?: EarlierOrder) {
+  constructor(map = new LayeredMap<readonly Entry[]>()) {
     super(map);
-    this.#earlier = earlier;
   }
 
   /** The entry served under this key. */
@@ -99,10 +78,9 @@ export class EntryIndex extends Candidates<LayeredMap<readonly Entry[]>> {
 
   /** The entries that own their keys, disabled ones included, in list order. */
   get owners(): readonly Entry[] {
-    this.#owners ??= this.#earlier
-      ? reorder(this.#earlier, (key) => this.owner(key))
-      : [...this.map.values()].flatMap((candidates) => candidates.slice(0, 1)).sort(byOrder);
-    this.#earlier = undefined;
+    this.#owners ??= Array.from(this.map.values(), ([owner]) => owner)
+      .filter((owner) => owner !== undefined)
+      .sort(byOrder);
     return this.#owners;
   }
 
@@ -113,7 +91,6 @@ export class EntryIndex extends Candidates<LayeredMap<readonly Entry[]>> {
       if (owner) owners.push(owner);
     });
     this.#owners = yield* sortInSteps(owners, byOrder);
-    this.#earlier = undefined;
   }
 
   /** The disabled entries, shadowed ones included. */
@@ -151,23 +128,12 @@ export class EntryIndex extends Candidates<LayeredMap<readonly Entry[]>> {
 
   /** Creates a draft of this index. */
   copy(): DraftIndex {
-    const earlier = this.#owners ? { entries: this.#owners, changed: new Set<string>() } : this.#earlier;
-    return new DraftIndex(this.map.copy(), earlier);
+    return new DraftIndex(this.map.copy());
   }
 }
 
 /** A mutable copy of an {@link EntryIndex}, until {@link DraftIndex.publishInSteps}. */
 export class DraftIndex extends Candidates<DraftMap<readonly Entry[]>> {
-  readonly #earlier: EarlierOrder | undefined;
-  readonly #changed: Set<string>;
-
-  /** `earlier`: entries in list order from which the copied index differs. */
-  constructor(map: DraftMap<readonly Entry[]>, earlier?: EarlierOrder) {
-    super(map);
-    this.#earlier = earlier;
-    this.#changed = new Set(earlier?.changed);
-  }
-
   /**
    * Adds an entry, or replaces the earlier state of its record. The served entry of the key stays the same; the shadowed
    * ones are ordered by registration.
@@ -187,16 +153,12 @@ export class DraftIndex extends Candidates<DraftMap<readonly Entry[]>> {
 
   /** Sets the entries of a key, the served one first; for undo. */
   set(key: string, candidates: readonly Entry[]): void {
-    // Beyond that they are all sorted again.
-    if (this.#earlier && this.#changed.size <= RESORT_FROM) this.#changed.add(key);
     this.map.set(key, candidates.length === 0 ? undefined : candidates);
   }
 
   /** Ends the draft and returns its state. */
   *publishInSteps(): Steps<EntryIndex> {
-    const isClose = this.#earlier && this.#changed.size <= RESORT_FROM;
-    const earlier = isClose ? { entries: this.#earlier.entries, changed: this.#changed } : undefined;
-    const index = new EntryIndex(yield* this.map.publishInSteps(), earlier);
+    const index = new EntryIndex(yield* this.map.publishInSteps());
     // After smaller changes it is sorted when it is needed: there may be thousands of them.
     if (this.map.isMerged) yield* index.sort();
     return index;
