@@ -74,7 +74,7 @@ export class Connection implements MessageSink<ResponseHead>, CallConnection {
     const { target, settings } = pool;
     const { url } = target;
     const { proxy, connectTimeoutMs } = settings;
-    const timeLeftMs = connectTimeLeft(call, connectTimeoutMs, performance.now());
+    const timeLeftMs = Math.max(connectTimeLeft(call, connectTimeoutMs, performance.now()), 0);
     this.#connectTimer = setTimeout(() => this.#onConnectTimeout(), timeLeftMs);
     if (proxy === undefined) {
       this.#socket = this.#use(openSocket(target, this.#onread), url);
