@@ -57,6 +57,8 @@ export class DesiredTools {
   readonly #placements = new Map<string, Placement>();
   /** Overrides of tools that are not discovered, by forward. */
   readonly #absent = new Map<string, Placement[]>();
+  /** Discovered tools by forward and present name. */
+  readonly #byName = new Map<string, Entry>();
   /** Entries that are enabled or disabled. */
   readonly #switched: Entry[] = [];
 
@@ -115,9 +117,8 @@ export class DesiredTools {
         if (entry.kind === 'tool') orphans.set(originOf(entry), entry);
       });
     }
-    const byName = new Map<string, Entry>();
     yield* forEachInSteps(known.values(), (entry) => {
-      byName.set(originIn(entry.discovered?.forward, entry.name), entry);
+      this.#byName.set(originIn(entry.discovered?.forward, entry.name), entry);
     });
     for (const [index, tool] of wanted.entries()) {
       if (index % COMPARED_PER_STEP === 0) yield;
@@ -132,14 +133,9 @@ export class DesiredTools {
       const origin = originIn(forwardName, upstreamName);
       origins.add(origin);
       const entry = known.get(origin);
+      const absent = orphans.get(origin) ?? undiscoveredEntry(forward, 'tool', upstreamName);
       if (entry) this.#overrideKnown(path, entry, forward, tool);
-      else
-        this.#overrideAbsent(
-          path,
-          orphans.get(origin) ?? undiscoveredEntry(forward, 'tool', upstreamName),
-          tool,
-          byName,
-        );
+      else this.#overrideAbsent(path, absent, forward, tool);
     }
     if (!prune) return;
     const revert = ([origin, entry]: [string, Entry]) => {
@@ -168,10 +164,8 @@ export class DesiredTools {
     this.#placements.set(origin, { entry: next, path, from: entry });
   }
 
-  /** `base`: the state that the tool would have once it is discovered; `byName`: tools by forward and present name. */
-  #overrideAbsent(path: string, base: Entry, wanted: ToolOverrides, byName: ReadonlyMap<string, Entry>): void {
-    const forward = this.#draft.forwards.get(wanted.forward);
-    if (!forward) return;
+  /** `base`: the state that the tool would have once it is discovered. */
+  #overrideAbsent(path: string, base: Entry, forward: Forward, wanted: ToolOverrides): void {
     const { enabled } = wanted;
     const placed = overridden(base, forward, wanted, true);
     // Also if it is enabled already: it is not new when the upstream lists it.
@@ -179,7 +173,7 @@ export class DesiredTools {
     const members = toolChanges(base, next);
     if (members.length === 0) return;
     const { upstreamKey = '' } = base.discovered ?? {};
-    const misnamed = byName.get(originIn(forward.name, upstreamKey))?.discovered;
+    const misnamed = this.#byName.get(originIn(forward.name, upstreamKey))?.discovered;
     if (misnamed && !this.#forwards.uncertain.has(forward.name)) {
       const advice = `use upstreamName ${misnamed.upstreamKey}`;
       const problem = `forward ${forward.name} has no tool with the upstream name ${upstreamKey}; ${advice}`;
@@ -244,12 +238,8 @@ export class DesiredTools {
         if (holder) this.#rejectTaken(placement, holder);
         taken.set(placeOf(placement.entry), placement.entry);
       });
-      const stored = withOrphans(
-        forward,
-        placements.map(({ entry }) => entry),
-      );
-      const orphanedOverrides = stored.orphanedOverrides?.filter((entry) => hasOperatorState(entry));
-      this.#draft.putForward({ ...stored, orphanedOverrides });
+      const states = placements.map(({ entry }) => entry);
+      this.#draft.putForward(withOrphans(forward, states));
       yield;
     }
   }

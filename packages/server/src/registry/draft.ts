@@ -73,7 +73,6 @@ export class Draft {
   #next: number;
   readonly #recording: boolean;
   #operation: DraftOperation | undefined;
-  #effect: OperationEffect = 'other';
   /** Changes for the store to write. */
   readonly changes: RecordedChange[] = [];
   readonly #entryForm = entryForm((entry) => this.get(entry.kind, entry.namespace, entry.key) !== entry);
@@ -90,20 +89,18 @@ export class Draft {
 
   /**
    * Runs an operation, before the end of which no other one may run. When it throws, its changes are undone and the error is
-   * rethrown.
+   * rethrown. `effect`: `other` if it has changed nothing.
    */
-  *attempt<T>(operation: (draft: Draft) => T | Steps<T>): Steps<T> {
+  *attempt<T>(operation: (draft: Draft) => T | Steps<T>): Steps<{ value: T; effect: OperationEffect }> {
     const current = new DraftOperation();
     const changes = this.changes.length;
     const next = this.#next;
     this.#operation = current;
-    this.#effect = 'other';
     try {
       const returned = operation(this);
-      const result = isSteps(returned) ? yield* returned : returned;
-      if (yield* revokesAccess(current, this)) this.#effect = 'revocation';
-      else if (this.changes.length > changes && current.isAddition) this.#effect = 'addition';
-      return result;
+      const value = isSteps(returned) ? yield* returned : returned;
+      if (yield* revokesAccess(current, this)) return { value, effect: 'revocation' };
+      return { value, effect: this.changes.length > changes && current.isAddition ? 'addition' : 'other' };
     } catch (error) {
       current.undo();
       this.changes.length = changes;
@@ -112,11 +109,6 @@ export class Draft {
     } finally {
       this.#operation = undefined;
     }
-  }
-
-  /** Effect of the last operation of `attempt`; `other` if it has changed nothing. */
-  get effect(): OperationEffect {
-    return this.#effect;
   }
 
   get namespaces(): ReadonlyMap<Namespace, Pick<NamespaceState, 'name' | 'identity' | 'labels'>> {

@@ -138,13 +138,14 @@ export class Registry implements LogConsumer {
   }
 
   /** Runs an operation on a copy of the state, and resolves with its result. */
-  preview<T>(mutation: Mutation<T>): Promise<T> {
-    return this.turns.run(new Draft(this.current).attempt(mutation));
+  async preview<T>(mutation: Mutation<T>): Promise<T> {
+    const { value } = await this.turns.run(new Draft(this.current).attempt(mutation));
+    return value;
   }
 
   #enqueue<T>(mutation: Mutation<T>, origin: ChangeOrigin): Promise<{ value: T; effect: OperationEffect }> {
     return new Promise((resolve, reject) => {
-      let outcome: { value: T } | { error: unknown } | undefined;
+      let outcome: { value: T; effect: OperationEffect } | { error: unknown } | undefined;
       let isFirst = true;
       const pending: Pending = {
         origin,
@@ -154,19 +155,18 @@ export class Registry implements LogConsumer {
           const { length } = draft.changes;
           isFirst = length === 0;
           try {
-            outcome = { value: yield* draft.attempt(mutation) };
+            outcome = yield* draft.attempt(mutation);
           } catch (error) {
             outcome = { error };
           }
           pending.hasChanged = draft.changes.length > length;
-          pending.effect = draft.effect;
+          pending.effect = 'effect' in outcome ? outcome.effect : 'other';
         },
         settle: (failure) => {
           // Not reported if other changes of a failed batch, or of other replicas, may be the cause.
           const isCertain = failure === undefined || (isFirst && !(failure instanceof UnavailableStoreError));
           if (outcome && 'error' in outcome && isCertain) reject(outcome.error);
-          else if (outcome && 'value' in outcome && failure === undefined)
-            resolve({ value: outcome.value, effect: pending.effect });
+          else if (outcome && 'value' in outcome && failure === undefined) resolve(outcome);
           else reject(failure);
         },
       };

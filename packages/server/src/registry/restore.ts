@@ -71,9 +71,11 @@ export class StateRestorer {
       }
     }
     yield* forEachInSteps(this.#shadowed, (entry) => this.#draft.put(entry));
-    if (this.#tracksAccess) yield* this.#draft.attempt(() => this.#apply(changes));
-    else yield* this.#apply(changes);
-    const revokesAccess = this.#tracksAccess && this.#draft.effect === 'revocation';
+    let revokesAccess = false;
+    if (this.#tracksAccess) {
+      const { effect } = yield* this.#draft.attempt(() => this.#apply(changes));
+      revokesAccess = effect === 'revocation';
+    } else yield* this.#apply(changes);
     const finished = yield* this.#draft.finishInSteps();
     if (this.#moreProblems > 0) {
       this.#problems.push(`${this.#moreProblems} more entries of registry.json cannot be used or were dropped`);

@@ -29,10 +29,10 @@ export function retainState(draft: Draft, entry: Entry): void {
   if (forward && hasOperatorState(entry)) draft.putForward(withOrphans(forward, [entry]));
 }
 
-/** The forward with these states of absent entries, which replace earlier ones. */
+/** The forward with these states of absent entries, which replace earlier ones. Those that are the upstream's own are left out. */
 export function withOrphans(forward: Forward, entries: readonly Entry[]): Forward {
   const states = new Map([...(forward.orphanedOverrides ?? []), ...entries].map((entry) => [objectKey(entry), entry]));
-  return { ...forward, orphanedOverrides: [...states.values()] };
+  return { ...forward, orphanedOverrides: [...states.values()].filter(hasOperatorState) };
 }
 
 /** Identifies an object of an upstream. */
