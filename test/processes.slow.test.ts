@@ -73,6 +73,6 @@ test('a service with a registry folder loads nothing of the database', async () 
   const alone = await startGateway({ nodeArgs: ['--import', recorder] });
   const loaded = alone.logs.filter(({ msg }) => msg === 'module loaded').map(({ url }) => String(url));
   await alone.close();
-  expect(loaded.some((url) => url.endsWith('registry/store/file-store.ts'))).toBe(true);
+  expect(loaded.some((url) => url.endsWith('registry/store/file-log.ts'))).toBe(true);
   expect(loaded.filter((url) => /\/node_modules\/pg|store\/postgres\/|postgres-/.test(url))).toEqual([]);
 }, 60_000);
