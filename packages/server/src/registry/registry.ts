@@ -88,8 +88,7 @@ interface MadeCommit extends Commit {
  * Readers use {@link current}, an immutable snapshot. Writers call {@link commit}: queued operations share one store
  * commit, and a state becomes visible only once it is durable.
  */
-export class Registry implements LogConsumer {
-  readonly sections = STORED_SECTIONS;
+export class Registry {
   /** The committed state. */
   current = Snapshot.empty();
   /** Slices of long work on catalogs, here and in discoveries. */
@@ -103,6 +102,13 @@ export class Registry implements LogConsumer {
   readonly #shared: RecordLog | undefined;
   /** A text for each stored record that could not be used; undefined before the records are loaded. */
   #problems: string[] | undefined;
+  /** How its log reads and changes it. */
+  readonly #consumer: LogConsumer = {
+    sections: STORED_SECTIONS,
+    apply: (changes) => this.#apply(changes),
+    reload: (records, later) => this.#reload(records, later),
+    records: () => this.records(),
+  };
   #queue: Pending[] = [];
   #writing: Promise<void> | undefined;
 
@@ -115,7 +121,7 @@ export class Registry implements LogConsumer {
 
   /** Loads the stored state. Returns a text for each record that cannot be used. Throws the log's error when the records cannot be read. */
   async load(): Promise<string[]> {
-    await this.log.add(this);
+    await this.log.add(this.#consumer);
     return this.#problems ?? [];
   }
 
@@ -263,7 +269,8 @@ export class Registry implements LogConsumer {
     return { base, after, changes, changed, publish };
   }
 
-  async apply(changes: Iterable<StoredChange>): Promise<void> {
+  /** Makes commits of other replicas visible. */
+  async #apply(changes: Iterable<StoredChange>): Promise<void> {
     const before = this.current;
     const stored = { records: new Map(), changes };
     const {
@@ -275,8 +282,9 @@ export class Registry implements LogConsumer {
     this.committed.emit({ before, after, lists, origins: [], revokesAccess });
   }
 
-  async reload(records: StoredRecords, changes: Iterable<StoredChange> = []): Promise<void> {
-    if (this.#problems) return this.apply(await this.turns.run(changesTo(records, this.current)));
+  /** Replaces the state by these records and what the changes make of them, at the start and later. */
+  async #reload(records: StoredRecords, changes: Iterable<StoredChange> = []): Promise<void> {
+    if (this.#problems) return this.#apply(await this.turns.run(changesTo(records, this.current)));
     const restored = await this.turns.run(new StateRestorer({ records, changes }, this.#addressProblem).run());
     this.current = restored.snapshot;
     this.#problems = restored.problems;
