@@ -74,19 +74,17 @@ export class FileLog implements RecordLog {
     this.#clock = clock;
     this.#unclaimed = format.createReader();
     this.#file = new JournaledFile({ files, folder, log, ...format });
-    const state = {
-      publish: (commit: Commit) => this.#publish(commit),
-      snapshot: (generation: number) => {
+    this.#writer = new JournalWriter({
+      file: this.#file,
+      publish: (commit) => this.#publish(commit),
+      snapshot: (generation) => {
         const own = this.#consumers.map((consumer) => consumer.records());
         return format.write([this.#unclaimed.puts(), ...own], generation);
       },
-      checkWritable: async (now: boolean) => lock?.checkWritable(now),
-    };
-    const compaction = format.hasOneConsumer ? { clock } : { fromBytes };
-    this.#writer = new JournalWriter(this.#file, state, {
+      checkWritable: async (now) => lock?.checkWritable(now),
       closed: `the record log in ${folder} is closed`,
       log,
-      compaction,
+      compaction: format.hasOneConsumer ? { clock } : { fromBytes },
     });
   }
 

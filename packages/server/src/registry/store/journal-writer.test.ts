@@ -14,11 +14,15 @@ it.each([
   ['publication', 'wrong'],
 ] as const)('rejects a commit whose %s fails, and stores the next one', async (step, message) => {
   const applied: string[] = [];
-  const writer = new JournalWriter(
-    { journal, snapshotPath: 'snapshot' } as unknown as JournaledFile,
-    { publish: ({ publish }) => publish(), snapshot: () => [], checkWritable: async () => undefined },
-    { closed: 'closed', log: { warn: () => undefined, error: () => undefined }, compaction: { fromBytes: 1e9 } },
-  );
+  const writer = new JournalWriter({
+    file: { journal, snapshotPath: 'snapshot' } as unknown as JournaledFile,
+    publish: ({ publish }) => publish(),
+    snapshot: () => [],
+    checkWritable: async () => undefined,
+    closed: 'closed',
+    log: { warn: () => undefined, error: () => undefined },
+    compaction: { fromBytes: 1e9 },
+  });
   writer.open({ hasJournal: false, snapshotBytes: 0 });
   const put = (id: string) => {
     const failing = (where: string) => {

@@ -14,18 +14,15 @@ interface PendingCommit {
   readonly reject: (error: unknown) => void;
 }
 
-/** The state in memory whose commits a {@link JournalWriter} stores. */
-export interface JournaledState {
-  /** Makes a commit visible that is durable. */
-  publish(commit: Commit): void;
-  /** Text of the snapshot file with the state at the time of the call, in slices. */
-  snapshot(generation: number): Iterable<string>;
-  /** Throws {@link StoreError} unless this process may write; `now`: a recent answer does not suffice. */
-  checkWritable(now: boolean): Promise<void>;
-}
-
 /** Options of a {@link JournalWriter}. */
 export interface JournalWriterOptions {
+  readonly file: JournaledFile;
+  /** Makes a commit visible that is durable. */
+  readonly publish: (commit: Commit) => void;
+  /** Text of the snapshot file with the state in memory at the time of the call, in slices. */
+  readonly snapshot: (generation: number) => Iterable<string>;
+  /** Throws {@link StoreError} unless this process may write; `now`: a recent answer does not suffice. */
+  readonly checkWritable: (now: boolean) => Promise<void>;
   /** The error of a commit while the writer is not open. */
   readonly closed: string;
   readonly log: StoreLog;
@@ -36,13 +33,9 @@ export interface JournalWriterOptions {
   readonly compaction: { readonly clock: Clock } | { readonly fromBytes: number };
 }
 
-/**
- * Stores the commits of a state in the files of a {@link JournaledFile}. A commit is durable at once: one line of the journal has
- * all commits that wait.
- */
+/** Stores commits in the files of a {@link JournaledFile}. One is durable at once: a line of the journal has all that wait. */
 export class JournalWriter {
   readonly #file: JournaledFile;
-  readonly #state: JournaledState;
   readonly #options: JournalWriterOptions;
   #queue: PendingCommit[] = [];
   #writing: Promise<void> | undefined;
@@ -55,9 +48,8 @@ export class JournalWriter {
   #snapshotBytes = 0;
   #isOpen = false;
 
-  constructor(file: JournaledFile, state: JournaledState, options: JournalWriterOptions) {
-    this.#file = file;
-    this.#state = state;
+  constructor(options: JournalWriterOptions) {
+    this.#file = options.file;
     this.#options = options;
   }
 
@@ -128,7 +120,7 @@ export class JournalWriter {
     try {
       const line = changesLine(pending.flatMap(({ commit }) => commit.changes));
       if (line) {
-        await this.#state.checkWritable(false);
+        await this.#options.checkWritable(false);
         await journal.append(line);
         this.#needsCompaction = true;
       }
@@ -141,7 +133,7 @@ export class JournalWriter {
     }
     for (const { commit, resolve, reject } of pending) {
       try {
-        this.#state.publish(commit);
+        this.#options.publish(commit);
         resolve();
       } catch (error) {
         // It is stored; the next ones must not wait for it.
@@ -182,19 +174,19 @@ export class JournalWriter {
   }
 
   /** Rotates the journal and takes the snapshot of the same moment. Called only while nothing is being written. */
-  async #takeCheckpoint(): Promise<StateCheckpoint> {
-    await this.#state.checkWritable(false);
+  async #takeCheckpoint(): Promise<SnapshotCheckpoint> {
+    await this.#options.checkWritable(false);
     // A rejected change at the end of the old generation would come back if the process restarted during a compaction.
     await this.#file.journal.repairTail();
     const checkpoint = this.#file.rotateJournal();
-    const slices = this.#state.snapshot(checkpoint.generation);
+    const slices = this.#options.snapshot(checkpoint.generation);
     this.#needsCompaction = false;
     return { ...checkpoint, slices };
   }
 
-  async #compact(checkpoint: StateCheckpoint): Promise<void> {
+  async #compact(checkpoint: SnapshotCheckpoint): Promise<void> {
     const { slices } = checkpoint;
-    this.#snapshotBytes = await this.#file.compact(checkpoint, slices, () => this.#state.checkWritable(true));
+    this.#snapshotBytes = await this.#file.compact(checkpoint, slices, () => this.#options.checkWritable(true));
     this.#failedCompactions = 0;
   }
 
@@ -208,6 +200,6 @@ export class JournalWriter {
   }
 }
 
-interface StateCheckpoint extends Checkpoint {
+interface SnapshotCheckpoint extends Checkpoint {
   readonly slices: Iterable<string>;
 }
