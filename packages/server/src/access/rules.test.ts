@@ -11,10 +11,10 @@ import { AccessRules } from './rules.ts';
 async function withDisabled(uris: readonly string[]): Promise<Registry> {
   const registry = new Registry(memoryLog());
   await registry.load();
-  await commit(registry, (draft) => {
+  await commit(registry, function* (draft) {
     const forward = addForward(draft, 'one');
     applyCatalogs(draft, forward, [catalog({ resources: items('uri', uris) })]);
-    markUpstreamEntries(draft, 'resource', { forward: 'one', keys: new Set(uris.slice(1)) }, false);
+    yield* markUpstreamEntries(draft, 'resource', { forward: 'one', keys: new Set(uris.slice(1)) }, false);
   });
   return registry;
 }

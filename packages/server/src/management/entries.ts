@@ -14,6 +14,7 @@ import {
 } from '../registry/operations.ts';
 import { enableEntries, markUpstreamEntries, setEnabled } from '../registry/operations-enabled.ts';
 import { entryDescription, entryJson } from '../registry/serialize.ts';
+import type { Steps } from '../registry/steps.ts';
 import { rejectUnknownMembers, unknownMemberWarnings } from '../registry/unknown-members.ts';
 import type { ManagementContext } from './context.ts';
 import { type PageParameter, pagedResponse } from './paging.ts';
@@ -97,14 +98,14 @@ function addKind(
   router.addWithBody(update, async (request) => {
     const { body, origin } = request;
     const keepsUnknown = request.query('unknown_members') === 'keep';
-    const { value, unconfirmed } = await registry.commit((draft) => {
+    const { value, unconfirmed } = await registry.commit(function* (draft) {
       const unknown: string[] = [];
       const updated = updateEntry(draft, kind, selectorOf(request), body, (found) => {
         if (!keepsUnknown) rejectUnknownMembers(kind, found);
         unknown.push(...found);
       });
       const { enabled = isEnabled(updated) } = body;
-      const entry = enabled === isEnabled(updated) ? updated : setEnabled(draft, updated, enabled);
+      const entry = enabled === isEnabled(updated) ? updated : yield* setEnabled(draft, updated, enabled);
       return { entry, unknown };
     }, origin);
     const warnings = unknownMemberWarnings(kind, value.unknown);
@@ -119,12 +120,12 @@ function addKind(
   });
 
   router.addWithBody(enable, async ({ body: { enabled, forward, names, uris, namespace }, origin }) => {
-    const { value, unconfirmed } = await registry.commit((draft): EnabledResult => {
+    const { value, unconfirmed } = await registry.commit(function* (draft): Steps<EnabledResult> {
       if (forward === undefined) {
-        return { enabled, count: enableEntries(draft, kind, { names, uris, namespace }, enabled) };
+        return { enabled, count: yield* enableEntries(draft, kind, { names, uris, namespace }, enabled) };
       }
       const keys = new Set(names ?? uris);
-      const pending = markUpstreamEntries(draft, kind, { forward, keys }, enabled);
+      const pending = yield* markUpstreamEntries(draft, kind, { forward, keys }, enabled);
       return { enabled, count: keys.size, ...(pending.length > 0 && { pending }) };
     }, origin);
     return dataResponse(JSON.stringify(value), { unconfirmed });

@@ -21,7 +21,7 @@ import {
   updateDiscoveredEntry,
   updateManualEntry,
 } from './operations.ts';
-import { coverCopiesInSteps, marked, undiscoveredEntry } from './operations-enabled.ts';
+import { coverCopies, marked, undiscoveredEntry } from './operations-enabled.ts';
 import { hasOperatorState, withOrphans } from './retained.ts';
 import { entryJson, mcpName, restName } from './serialize.ts';
 import { definedMembers, diffMembers, initialMembers, type StateDifference } from './state-difference.ts';
@@ -90,7 +90,7 @@ export class DesiredTools {
     };
     yield* forEachInSteps(wanted.entries(), put, COMPARED_PER_STEP);
     yield* this.#place();
-    if (this.#switched.length > 0) yield* coverCopiesInSteps(this.#draft, this.#switched);
+    if (this.#switched.length > 0) yield* coverCopies(this.#draft, this.#switched);
   }
 
   /** Discovered tools by origin, without copies; manual ones that are served are added to the set. */

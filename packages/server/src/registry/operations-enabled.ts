@@ -5,7 +5,7 @@ import { OperationError } from './operation-error.ts';
 import { findEntries, type Selection } from './operations.ts';
 import { withOrphans } from './retained.ts';
 import { sharedMembers } from './serialize.ts';
-import { forEachInSteps, runSteps, type Steps } from './steps.ts';
+import { forEachInSteps, type Steps } from './steps.ts';
 
 /** Objects of an upstream by its own names or uris, discovered or not. */
 export interface UpstreamSelection {
@@ -17,9 +17,9 @@ export interface UpstreamSelection {
  * Enables or disables all selected entries, or none. OperationError NOT_FOUND or CONFLICT with all names that select no
  * entry or several.
  */
-export function enableEntries(draft: Draft, kind: Kind, selection: Selection, enabled: boolean): number {
+export function* enableEntries(draft: Draft, kind: Kind, selection: Selection, enabled: boolean): Steps<number> {
   const entries = findEntries(draft, kind, selection);
-  setAllEnabled(draft, entries, enabled);
+  yield* setAllEnabled(draft, entries, enabled);
   return entries.length;
 }
 
@@ -28,27 +28,27 @@ export function enableEntries(draft: Draft, kind: Kind, selection: Selection, en
  * the mark applies when they are. Returns the keys of the latter. OperationError NOT_FOUND for an unknown
  * forward.
  */
-export function markUpstreamEntries(
+export function* markUpstreamEntries(
   draft: Draft,
   kind: Kind,
   { forward: name, keys }: UpstreamSelection,
   enabled: boolean,
-): string[] {
+): Steps<string[]> {
   const forward = draft.forwards.get(name);
   if (!forward) throw new OperationError('NOT_FOUND', `forward not found: ${name}`);
   const pending = new Set(keys);
   const entries: Entry[] = [];
-  for (const entry of runSteps(draft.entriesInSteps(name))) {
+  yield* forEachInSteps(yield* draft.entriesInSteps(name), (entry) => {
     const { discovered } = entry;
-    if (entry.kind !== kind || !discovered || discovered.copied || !pending.delete(discovered.upstreamKey)) continue;
-    entries.push(entry);
-  }
+    const isOriginal = entry.kind === kind && discovered && !discovered.copied;
+    if (isOriginal && pending.delete(discovered.upstreamKey)) entries.push(entry);
+  });
   const orphans = forward.orphanedOverrides?.filter((entry) => entry.kind === kind) ?? [];
   const known = new Map(orphans.map((entry) => [entry.discovered?.upstreamKey, entry]));
   const absent = [...pending].map((key) => marked(known.get(key) ?? undiscoveredEntry(forward, kind, key), enabled));
   if (absent.length > 0) draft.putForward(withOrphans(forward, absent));
-  setAllEnabled(draft, entries, enabled);
-  coverCopies(draft, absent);
+  yield* setAllEnabled(draft, entries, enabled);
+  yield* coverCopies(draft, absent);
   return [...pending];
 }
 
@@ -60,18 +60,19 @@ export function undiscoveredEntry(forward: Forward, kind: Kind, upstreamKey: str
 }
 
 /** Enables or disables one entry and returns its new state; otherwise as {@link enableEntries}. */
-export function setEnabled(draft: Draft, entry: Entry, enabled: boolean): Entry {
-  return setAllEnabled(draft, [entry], enabled)[0] ?? entry;
+export function* setEnabled(draft: Draft, entry: Entry, enabled: boolean): Steps<Entry> {
+  const [changed = entry] = yield* setAllEnabled(draft, [entry], enabled);
+  return changed;
 }
 
 /**
  * Enables or disables entries, and with them the copies that actions made of them. OperationError CONFLICT
  * for a copy that would be enabled while its original is disabled.
  */
-function setAllEnabled(draft: Draft, entries: readonly Entry[], enabled: boolean): Entry[] {
+function* setAllEnabled(draft: Draft, entries: readonly Entry[], enabled: boolean): Steps<Entry[]> {
   const changed = entries.map((entry) => marked(entry, enabled));
-  for (const entry of changed) draft.put(entry);
-  coverCopies(draft, changed);
+  yield* forEachInSteps(changed, (entry) => draft.put(entry));
+  yield* coverCopies(draft, changed);
   return changed;
 }
 
@@ -85,13 +86,8 @@ export function marked(entry: Entry, enabled: boolean): Entry {
   };
 }
 
-/** As {@link coverCopiesInSteps}, at once. */
-export function coverCopies(draft: Draft, changed: readonly Entry[]): void {
-  runSteps(coverCopiesInSteps(draft, changed));
-}
-
 /** Disables the copies of disabled originals, and enables those that were disabled with them. */
-export function* coverCopiesInSteps(draft: Draft, changed: readonly Entry[]): Steps<void> {
+export function* coverCopies(draft: Draft, changed: readonly Entry[]): Steps<void> {
   const byForward = Map.groupBy(
     changed.filter(({ kind, discovered }) => kind === 'tool' && discovered),
     ({ discovered }) => discovered?.forward ?? '',

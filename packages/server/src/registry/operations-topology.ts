@@ -81,7 +81,7 @@ export function* removeNamespaceInSteps(draft: Draft, name: string, cascade: boo
     throw new OperationError('CONFLICT', `namespace ${name} is not empty; ?cascade=true deletes its contents`, counts);
   }
   for (const forward of forwards) yield* draft.removeForwardInSteps(forward.name);
-  const disabled = returnMoved(draft, namespace);
+  const disabled = yield* returnMoved(draft, namespace);
   yield* draft.removeNamespaceInSteps(namespace);
   return disabled;
 }
@@ -99,7 +99,7 @@ export function namespaceContents(draft: Draft, namespace: Namespace) {
 }
 
 /** Moves the entries of other forwards to the namespaces of these, disabled; absent ones as soon as they are discovered. */
-function returnMoved(draft: Draft, from: Namespace): Entry[] {
+function* returnMoved(draft: Draft, from: Namespace): Steps<Entry[]> {
   const entries = KINDS.flatMap((kind) => [...draft.entries(kind, from)].sort(byOrder));
   const moved = entries.filter(({ discovered }) => discovered && !discovered.copied);
   const returned = moved.map((entry) => {
@@ -108,7 +108,7 @@ function returnMoved(draft: Draft, from: Namespace): Entry[] {
     draft.put(disabled);
     return disabled;
   });
-  coverCopies(draft, returned);
+  yield* coverCopies(draft, returned);
   for (const forward of [...draft.forwards.values()]) {
     const absent = forward.orphanedOverrides?.filter(({ namespace }) => namespace === from) ?? [];
     if (absent.length === 0) continue;

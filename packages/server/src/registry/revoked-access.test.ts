@@ -91,9 +91,9 @@ const CHANGES: readonly [name: string, before: readonly Operation[], operation: 
   [
     'a disabled resource is created',
     [],
-    (draft) => {
+    function* (draft) {
       const { key } = createResource(draft);
-      enable('resource', key, false)(draft);
+      yield* enable('resource', key, false)(draft);
     },
     true,
   ],
