@@ -1,14 +1,14 @@
 import { INVALID_PARAMS, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
-import { truncateCharacters } from '@sluice/protocol/text';
+import { escapeInvisible, truncateCharacters } from '@sluice/protocol/text';
 import type { Exchange } from '../exchange/exchange.ts';
 import type { ResponseEnd } from '../exchange/facts.ts';
 import { CallObserver } from './call-observer.ts';
-import type { LineLogger } from './log.ts';
+import { jsonString, type LineLogger } from './log.ts';
 import { roundMs } from './metrics/instruments.ts';
 import { CLIENT_CLOSED_REQUEST } from './metrics/request-metrics.ts';
-import { boundedName, loggableMethod, loggablePath } from './redaction.ts';
+import { boundedName, loggableMethod, loggablePath, type Subject } from './redaction.ts';
 import { decisionOf, spanOf } from './request-spans.ts';
-import { outcomeOf } from './tool-calls/event.ts';
+import { outcomeOf, type ToolCallRecord } from './tool-calls/event.ts';
 
 const MAX_REASON_LENGTH = 200;
 /** Limit of the reason of an evaluator, which the operator's own actions write. */
@@ -38,60 +38,62 @@ export class AccessLog {
   write(exchange: Exchange, { status = CLIENT_CLOSED_REQUEST, isComplete }: ResponseEnd, durationMs: number): void {
     if (!this.#enabled) return;
     const { head, principal, correlation, message, facts } = exchange;
-    const { subject, error, rejection, outcome } = facts;
+    const { subject, error, rejection, filter, upstream, failure } = facts;
     const decision = decisionOf(facts);
-    const toolCall = CallObserver.lastEventOf(facts);
     const path = loggablePath(head.target);
-    const level = status < 400 && this.#probes.has(path) ? 'debug' : 'info';
-    const tool = subject?.kind === 'tool' ? subject.name : undefined;
-    // The name in events is another one for code execution.
-    const eventTool = toolCall && boundedName(toolCall.identity.toolName);
-    const service = toolCall?.identity.service;
-    const details = toolCall?.details;
-    const ended = details && details.type !== 'STARTED' ? outcomeOf(details) : undefined;
+    const level = this.#probes.size > 0 && status < 400 && this.#probes.has(path) ? 'debug' : 'info';
     const metadata = this.#withMetadata ? metadataOf(exchange) : undefined;
-    const durationOfCall = details && 'durationMs' in details ? roundMs(details.durationMs) : undefined;
     const mcpMethod = message && 'method' in message ? loggableMethod(message.method) : undefined;
-    this.#log.write(level, (line) => {
-      line.text('method', head.method);
-      line.text('path', path);
-      line.value('status', status);
-      line.value('duration_ms', roundMs(durationMs));
-      line.plain('decision', decision);
-      line.plain('filter', facts.filter);
-      line.plain('namespace', exchange.namespace?.name);
-      line.text('mcp_method', mcpMethod);
-      line.text('tool', tool);
-      line.text('prompt', subject?.kind === 'prompt' ? subject.name : undefined);
-      line.text('upstream', facts.upstream);
-      line.value('error_code', error?.code);
-      line.text('evaluator', rejection?.evaluator);
-      line.text('reason', decision === 'refused' ? reasonOf(exchange) : undefined);
-      line.text('error_type', facts.failure);
-      line.value('in_batch', head.inBatch || undefined);
-      line.value('client_left', isComplete || facts.failure !== undefined ? undefined : true);
-      line.text('client', head.address);
-      line.text('user', principal.id.slice(0, MAX_USER_LENGTH) || undefined);
-      line.plain('session_id', exchange.session?.id);
-      line.text('x_request_id', correlation.requestId);
-      line.text('conversation_id', correlation.conversationId);
-      line.plain('trace_id', spanOf(facts)?.context.traceId);
-      line.plain('event_id', toolCall?.eventId);
-      line.plain('event_type', details?.type);
-      line.text('event_tool', eventTool === tool ? undefined : eventTool);
-      line.plain('transport', toolCall?.identity.transport);
-      line.text('tool_type', toolCall?.identity.toolType);
-      line.text('service', service?.id);
-      line.text('service_address', service && (service.address ?? ''));
-      line.text('service_request_id', service?.requestId);
-      line.text('completion_id', toolCall?.completionId);
-      line.plain('outcome', ended ?? (mcpMethod !== undefined && outcome !== 'completed' ? outcome : undefined));
-      line.value('is_error', details?.type === 'COMPLETED' ? details.isError : undefined);
-      line.plain('error_category', details?.type === 'FAILED' ? details.category : undefined);
-      line.value('call_duration_ms', durationOfCall);
-      if (metadata !== undefined) line.json('metadata', JSON.stringify(metadata));
-    });
+    const user = principal.id.slice(0, MAX_USER_LENGTH) || undefined;
+    const { conversationId, requestId } = correlation;
+    let line = `,"method":"${head.method}","path":${jsonString(path)},"status":${status},"duration_ms":${roundMs(durationMs)},"decision":"${decision}"`;
+    if (filter !== undefined) line += `,"filter":"${filter}"`;
+    if (exchange.namespace) line += `,"namespace":"${exchange.namespace.name}"`;
+    if (mcpMethod !== undefined) line += `,"mcp_method":${jsonString(mcpMethod)}`;
+    if (subject) line += `,"${subject.kind}":${jsonString(subject.name)}`;
+    if (upstream !== undefined) line += `,"upstream":${jsonString(upstream)}`;
+    if (error) line += `,"error_code":${error.code}`;
+    if (rejection) line += `,"evaluator":${jsonString(rejection.evaluator)}`;
+    if (decision === 'refused') line += textField('reason', reasonOf(exchange));
+    if (failure !== undefined) line += `,"error_type":${jsonString(failure)}`;
+    if (head.inBatch) line += ',"in_batch":true';
+    if (!isComplete && failure === undefined) line += ',"client_left":true';
+    if (head.address !== undefined) line += `,"client":"${head.address}"`;
+    if (user !== undefined) line += `,"user":${jsonString(user)}`;
+    if (exchange.session) line += `,"session_id":"${exchange.session.id}"`;
+    if (requestId !== undefined) line += `,"x_request_id":${jsonString(requestId)}`;
+    if (conversationId !== undefined) line += `,"conversation_id":${jsonString(conversationId)}`;
+    if (facts.span) line += textField('trace_id', spanOf(facts)?.context.traceId);
+    const toolCall = CallObserver.lastEventOf(facts);
+    if (toolCall) line += toolCallFields(toolCall, subject);
+    const hasEnded = toolCall !== undefined && toolCall.details.type !== 'STARTED';
+    if (!hasEnded && mcpMethod !== undefined && facts.outcome !== 'completed')
+      line += textField('outcome', facts.outcome);
+    if (metadata !== undefined) line += `,"metadata":${escapeInvisible(JSON.stringify(metadata))}`;
+    this.#log.write(level, line);
   }
+}
+
+function textField(name: string, value: string | undefined): string {
+  return value === undefined ? '' : `,"${name}":${jsonString(value)}`;
+}
+
+/** The fields of the last event of a tool call. */
+function toolCallFields({ eventId, identity, details, completionId }: ToolCallRecord, subject?: Subject): string {
+  const { transport, toolType, toolName, service } = identity;
+  let fields = `,"event_id":"${eventId}","event_type":"${details.type}"`;
+  // The name in events is another one for code execution.
+  const eventTool = boundedName(toolName);
+  if (subject?.kind !== 'tool' || eventTool !== subject.name) fields += `,"event_tool":${jsonString(eventTool)}`;
+  fields += `,"transport":"${transport}","tool_type":${jsonString(toolType)}`;
+  if (service.id !== undefined) fields += `,"service":${jsonString(service.id)}`;
+  fields += `,"service_address":${jsonString(service.address ?? '')}`;
+  if (service.requestId !== undefined) fields += `,"service_request_id":${jsonString(service.requestId)}`;
+  if (completionId !== undefined) fields += `,"completion_id":${jsonString(completionId)}`;
+  if (details.type === 'STARTED') return fields;
+  fields += `,"outcome":"${outcomeOf(details)}"`;
+  fields += details.type === 'COMPLETED' ? `,"is_error":${details.isError}` : `,"error_category":"${details.category}"`;
+  return `${fields},"call_duration_ms":${roundMs(details.durationMs)}`;
 }
 
 /** Metadata that has fields of its own. */

@@ -61,11 +61,11 @@ export class LogSink {
   /** Number of dropped lines. */
   readonly dropped = (): number => this.#droppedTotal;
 
-  /** Adds a line with its line break. Never throws. `isAscii`: it is known to have only ASCII, which is faster. */
-  readonly write = (line: string, level: LogLevel, isAscii = false): void => {
+  /** Adds a line with its line break. Never throws. */
+  readonly write = (line: string, level: LogLevel): void => {
     const waiting = this.#waitingBytes + this.#batchBytes;
     if (waiting >= this.#maxBytes && (waiting >= this.#maxUrgentBytes || MINOR.has(level))) return this.#drop(1);
-    this.#add(line, isAscii);
+    this.#add(line);
   };
 
   /** Writes all lines at once, for the `exit` event of the process: a pipe gets as many as it has room for. */
@@ -94,10 +94,10 @@ export class LogSink {
     return lost;
   }
 
-  #add(line: string, isAscii = false): void {
+  #add(line: string): void {
     const room = line.length * MAX_UTF8_BYTES;
     if (this.#batchBytes + room > this.#batch.length) this.#makeRoom(room);
-    this.#batchBytes += this.#batch.write(line, this.#batchBytes, isAscii ? 'latin1' : 'utf8');
+    this.#batchBytes += this.#batch.write(line, this.#batchBytes);
     this.#batchLines++;
     if (this.#batchBytes >= PIECE_BYTES) this.#writeBatch();
     else if (!this.#scheduled && this.#writing === undefined) this.#schedule();

@@ -1,6 +1,6 @@
 import { LOG_LEVELS } from '@sluice/contract';
 import { describe, expect, it } from 'vitest';
-import { createLogger, LOG_TARGETS, type LogFields, type LogFilter, type LogThreshold } from './log.ts';
+import { createLogger, jsonString, LOG_TARGETS, type LogFields, type LogFilter, type LogThreshold } from './log.ts';
 
 const NOON = Date.UTC(2026, 0, 2, 12, 0, 0, 7);
 
@@ -188,77 +188,20 @@ describe('fields that JSON cannot represent', () => {
   });
 });
 
-describe('lines that are written field by field', () => {
-  /** The line of these fields, from an object and written field by field. */
-  function both(fields: Record<string, string | number | boolean | undefined>): [string?, string?] {
-    const { lines, logger } = recorder(filterOf('info'));
-    logger.target('service::mcp::access').info('request', fields);
-    logger.lines('service::mcp::access', 'request').write('info', (line) => {
-      for (const [name, value] of Object.entries(fields)) {
-        if (typeof value === 'string') line.text(name, value);
-        else line.value(name, value);
-      }
-    });
-    const [one, other] = lines;
-    return [one, other];
-  }
-
+describe('lines whose fields are JSON text', () => {
   it.each([
-    ['plain values', { path: '/default/mcp', status: 200, ms: 0.25, in_batch: true, user: undefined }],
-    ['escapes', { path: '/"\\\n\u0000', empty: '' }],
+    ['plain values', { path: '/default/mcp', empty: '' }],
+    ['escapes', { path: '/"\\\n\u0000' }],
     ['other alphabets', { user: 'Zoë 日本 \u{1f980}', after: 'x' }],
     ['invisible characters', { user: 'a\u202eb\u007f', lone: '\ud800' }],
-    ['values longer than the buffer', { user: 'x'.repeat(10_000), other: 'é'.repeat(10_000), last: 'y' }],
-  ])('are the same: %s', (_name, fields) => {
-    const [fromObject, fieldByField] = both(fields);
-    expect(fieldByField).toBe(fromObject);
-  });
-
-  it('are the same one after another, whichever fields change', () => {
+    ['long values', { user: 'x'.repeat(10_000), other: 'é'.repeat(10_000), last: 'y' }],
+  ])('are those of an object: %s', (_name, fields) => {
     const { lines, logger } = recorder(filterOf('info'));
-    const { write } = logger.lines('service::mcp::access', 'request');
-    const names = ['one', 'two', 'three', 'four'];
-    const values = ['a', 'b', undefined, 'é', 'a value of several words'];
-    const fields: Record<string, string | number | undefined> = {
-      one: 'a',
-      two: 'b',
-      status: 0,
-      three: 'c',
-      id: undefined,
-      own_id: undefined,
-      four: 'd',
-    };
-    for (let line = 0; line < 500; line++) {
-      // Every third line is like the one before, and every fifth one has two runs of text fields in one.
-      if (line % 3 > 0) fields[names[(line * 7) % 4] ?? ''] = values[(line * 11) % 5];
-      fields.status = line % 5 === 0 ? undefined : line;
-      fields.id = ['id', undefined, 'an "id"'][line % 3];
-      fields.own_id = line % 7 === 0 ? undefined : `own-${line}`;
-      logger.target('service::mcp::access').info('request', fields);
-      write('info', (writer) => {
-        writer.text('one', fields.one?.toString());
-        writer.text('two', fields.two?.toString());
-        writer.value('status', typeof fields.status === 'number' ? fields.status : undefined);
-        // Fields may be omitted instead.
-        if (line % 11 > 0 || fields.three !== undefined) writer.text('three', fields.three?.toString());
-        writer.text('id', fields.id?.toString());
-        writer.plain('own_id', fields.own_id?.toString());
-        writer.text('four', fields.four?.toString());
-      });
-      const [fromObject, fieldByField] = lines.splice(0);
-      expect(fieldByField).toBe(fromObject);
-    }
-  });
-
-  it('are known to be ASCII, or may not be', () => {
-    const known: (boolean | undefined)[] = [];
-    const logger = createLogger(filterOf('info'), (_line, _level, isAscii) => known.push(isAscii));
-    const { write } = logger.lines('service::mcp::access', 'request');
-    for (const value of ['é', 'b']) {
-      write('info', (writer) => writer.text('user', value));
-      write('info', (writer) => writer.text('user', value));
-    }
-    expect(known).toEqual([false, false, true, true]);
+    logger.target('service::mcp::access').info('request', fields);
+    const text = Object.entries(fields).map(([name, value]) => `,"${name}":${jsonString(value)}`);
+    logger.lines('service::mcp::access', 'request').write('info', text.join(''));
+    const [fromObject, fromText] = lines;
+    expect(fromText).toBe(fromObject);
   });
 
   it('have the time, level, target and message of their own', () => {
@@ -276,18 +219,18 @@ describe('lines that are written field by field', () => {
           ms = time;
           for (const level of ['info', 'debug', 'debug'] as const) {
             logger.target(target)[level](msg, { a: 'b' });
-            write(level, (writer) => writer.text('a', 'b'));
-            const [fromObject, fieldByField] = lines.splice(0);
-            expect(fieldByField).toBe(fromObject);
+            write(level, ',"a":"b"');
+            const [fromObject, fromText] = lines.splice(0);
+            expect(fromText).toBe(fromObject);
           }
         }
       }
     }
   });
 
-  it('are not made if their level is disabled', () => {
+  it('are not written if their level is disabled', () => {
     const { lines, logger } = recorder(filterOf('warn'));
-    logger.lines('service::mcp::access', 'request').write('info', () => expect.unreachable());
+    logger.lines('service::mcp::access', 'request').write('info', ',"a":"b"');
     expect(lines).toEqual([]);
   });
 });
