@@ -15,7 +15,7 @@ import {
   PARSE_ERROR,
 } from './constants.ts';
 import { type Envelope, type ScannedMember, scanEnvelope, scanText, toTextPositions } from './envelope.ts';
-import { KNOWN_METHODS } from './methods.ts';
+import { KNOWN_METHODS, sharedMethodName } from './methods.ts';
 
 /** Bounds of a client's message, checked before a value is parsed. */
 export interface MessageLimits {
@@ -241,8 +241,9 @@ function parseRoot(source: Source, envelope: Envelope, limits: MessageLimits): M
     if (idRange && isResponse) return { kind: 'response', text: textOf(text), idText, idRange };
     return invalid('member "method" is missing');
   }
-  const name = valueOfString(text, method);
-  if (name === undefined) return invalid('member "method" must be a string');
+  const given = valueOfString(text, method);
+  if (given === undefined) return invalid('member "method" must be a string');
+  const name = sharedMethodName(given);
   // Parsers written in C end a string there: an upstream would see another method than the policy.
   if (name.includes('\0')) return invalid('member "method" must not contain U+0000');
   if (params && params.kind !== 'object') return invalid('member "params" must be an object');

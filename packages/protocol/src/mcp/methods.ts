@@ -58,6 +58,13 @@ export const CLIENT_METHODS: ReadonlySet<string> = new Set([
 /** All methods of both eras, both sides and the extensions. */
 export const KNOWN_METHODS: ReadonlySet<string> = new Set([...CLIENT_METHODS, ...SERVER_REQUESTS, ...NOTIFICATIONS]);
 
+const TEXTS: ReadonlyMap<string, string> = new Map(KNOWN_METHODS.values().map((name) => [name, name]));
+
+/** Returns the name of a method as one text for all messages, which is compared and looked up faster than one from a message. */
+export function sharedMethodName(name: string): string {
+  return TEXTS.get(name) ?? name;
+}
+
 /** Characters without a shape of their own: controls, format characters, blanks and other ignorable ones. */
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{White_Space}\p{Default_Ignorable_Code_Point}]/gu;
 

@@ -3,7 +3,7 @@ import { escapeInvisible, truncateCharacters } from '@sluice/protocol/text';
 import type { Exchange } from '../exchange/exchange.ts';
 import type { ResponseEnd } from '../exchange/facts.ts';
 import { CallObserver } from './call-observer.ts';
-import { jsonString, type LineLogger } from './log.ts';
+import { jsonString, LineField, type LineLogger } from './log.ts';
 import { roundMs } from './metrics/instruments.ts';
 import { CLIENT_CLOSED_REQUEST } from './metrics/request-metrics.ts';
 import { boundedName, loggableMethod, loggablePath, type Subject } from './redaction.ts';
@@ -44,56 +44,80 @@ export class AccessLog {
     const level = this.#probes.size > 0 && status < 400 && this.#probes.has(path) ? 'debug' : 'info';
     const metadata = this.#withMetadata ? metadataOf(exchange) : undefined;
     const mcpMethod = message && 'method' in message ? loggableMethod(message.method) : undefined;
-    const user = principal.id.slice(0, MAX_USER_LENGTH) || undefined;
-    const { conversationId, requestId } = correlation;
-    let line = `,"method":"${head.method}","path":${jsonString(path)},"status":${status},"duration_ms":${roundMs(durationMs)},"decision":"${decision}"`;
-    if (filter !== undefined) line += `,"filter":"${filter}"`;
-    if (exchange.namespace) line += `,"namespace":"${exchange.namespace.name}"`;
-    if (mcpMethod !== undefined) line += `,"mcp_method":${jsonString(mcpMethod)}`;
-    if (subject) line += `,"${subject.kind}":${jsonString(subject.name)}`;
-    if (upstream !== undefined) line += `,"upstream":${jsonString(upstream)}`;
+    let line = METHOD.text(head.method);
+    line += PATH.text(path);
+    line += `,"status":${status},"duration_ms":${roundMs(durationMs)}`;
+    line += DECISION.text(decision);
+    line += FILTER.text(filter);
+    line += NAMESPACE.text(exchange.namespace?.name);
+    line += MCP_METHOD.text(mcpMethod);
+    if (subject) line += (subject.kind === 'tool' ? TOOL : PROMPT).text(subject.name);
+    line += UPSTREAM.text(upstream);
     if (error) line += `,"error_code":${error.code}`;
     if (rejection) line += `,"evaluator":${jsonString(rejection.evaluator)}`;
-    if (decision === 'refused') line += textField('reason', reasonOf(exchange));
-    if (failure !== undefined) line += `,"error_type":${jsonString(failure)}`;
+    if (decision === 'refused') line += idField('reason', reasonOf(exchange));
+    line += ERROR_TYPE.text(failure);
     if (head.inBatch) line += ',"in_batch":true';
     if (!isComplete && failure === undefined) line += ',"client_left":true';
-    if (head.address !== undefined) line += `,"client":"${head.address}"`;
-    if (user !== undefined) line += `,"user":${jsonString(user)}`;
+    line += CLIENT.text(head.address);
+    line += USER.text(principal.id.slice(0, MAX_USER_LENGTH) || undefined);
     if (exchange.session) line += `,"session_id":"${exchange.session.id}"`;
-    if (requestId !== undefined) line += `,"x_request_id":${jsonString(requestId)}`;
-    if (conversationId !== undefined) line += `,"conversation_id":${jsonString(conversationId)}`;
-    if (facts.span) line += textField('trace_id', spanOf(facts)?.context.traceId);
+    line += idField('x_request_id', correlation.requestId);
+    line += idField('conversation_id', correlation.conversationId);
+    if (facts.span) line += idField('trace_id', spanOf(facts)?.context.traceId);
     const toolCall = CallObserver.lastEventOf(facts);
     if (toolCall) line += toolCallFields(toolCall, subject);
     const hasEnded = toolCall !== undefined && toolCall.details.type !== 'STARTED';
-    if (!hasEnded && mcpMethod !== undefined && facts.outcome !== 'completed')
-      line += textField('outcome', facts.outcome);
+    if (!hasEnded && mcpMethod !== undefined && facts.outcome !== 'completed') line += OUTCOME.text(facts.outcome);
     if (metadata !== undefined) line += `,"metadata":${escapeInvisible(JSON.stringify(metadata))}`;
     this.#log.write(level, line);
   }
 }
 
-function textField(name: string, value: string | undefined): string {
-  return value === undefined ? '' : `,"${name}":${jsonString(value)}`;
-}
-
 /** The fields of the last event of a tool call. */
 function toolCallFields({ eventId, identity, details, completionId }: ToolCallRecord, subject?: Subject): string {
   const { transport, toolType, toolName, service } = identity;
-  let fields = `,"event_id":"${eventId}","event_type":"${details.type}"`;
+  let fields = `,"event_id":"${eventId}"`;
+  fields += EVENT_TYPE.text(details.type);
   // The name in events is another one for code execution.
   const eventTool = boundedName(toolName);
-  if (subject?.kind !== 'tool' || eventTool !== subject.name) fields += `,"event_tool":${jsonString(eventTool)}`;
-  fields += `,"transport":"${transport}","tool_type":${jsonString(toolType)}`;
-  if (service.id !== undefined) fields += `,"service":${jsonString(service.id)}`;
-  fields += `,"service_address":${jsonString(service.address ?? '')}`;
-  if (service.requestId !== undefined) fields += `,"service_request_id":${jsonString(service.requestId)}`;
-  if (completionId !== undefined) fields += `,"completion_id":${jsonString(completionId)}`;
+  if (subject?.kind !== 'tool' || eventTool !== subject.name) fields += EVENT_TOOL.text(eventTool);
+  fields += TRANSPORT.text(transport);
+  fields += TOOL_TYPE.text(toolType);
+  fields += SERVICE.text(service.id);
+  fields += SERVICE_ADDRESS.text(service.address ?? '');
+  fields += idField('service_request_id', service.requestId);
+  fields += idField('completion_id', completionId);
   if (details.type === 'STARTED') return fields;
-  fields += `,"outcome":"${outcomeOf(details)}"`;
-  fields += details.type === 'COMPLETED' ? `,"is_error":${details.isError}` : `,"error_category":"${details.category}"`;
+  fields += OUTCOME.text(outcomeOf(details));
+  if (details.type === 'COMPLETED') fields += `,"is_error":${details.isError}`;
+  else fields += `,"error_category":"${details.category}"`;
   return `${fields},"call_duration_ms":${roundMs(details.durationMs)}`;
+}
+
+const METHOD = new LineField('method');
+const PATH = new LineField('path');
+const DECISION = new LineField('decision');
+const FILTER = new LineField('filter');
+const NAMESPACE = new LineField('namespace');
+const MCP_METHOD = new LineField('mcp_method');
+const TOOL = new LineField('tool');
+const PROMPT = new LineField('prompt');
+const UPSTREAM = new LineField('upstream');
+const ERROR_TYPE = new LineField('error_type');
+const CLIENT = new LineField('client');
+const USER = new LineField('user');
+const EVENT_TYPE = new LineField('event_type');
+const EVENT_TOOL = new LineField('event_tool');
+const TRANSPORT = new LineField('transport');
+const TOOL_TYPE = new LineField('tool_type');
+const SERVICE = new LineField('service');
+const SERVICE_ADDRESS = new LineField('service_address');
+const OUTCOME = new LineField('outcome');
+
+/** A field whose values are not repeated. */
+function idField(name: string, value: string | undefined): string {
+  return value === undefined ? '' : `,"${name}":${jsonString(value)}`;
 }
 
 /** Metadata that has fields of its own. */

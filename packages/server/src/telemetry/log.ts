@@ -1,5 +1,5 @@
 import { LOG_CAPACITY, type LOG_LEVELS } from '@sluice/contract';
-import { ellipsize, escapeInvisible } from '@sluice/protocol/text';
+import { detach, ellipsize, escapeInvisible } from '@sluice/protocol/text';
 import { EventRing } from './event-ring.ts';
 
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -144,6 +144,35 @@ const NOT_PLAIN = /[^\x20-\x7e]|["\\]/;
 /** Returns the JSON string of a text; characters that a terminal would not show are escaped. */
 export function jsonString(text: string): string {
   return NOT_PLAIN.test(text) ? escapeInvisible(JSON.stringify(text)) : `"${text}"`;
+}
+
+/** Values of a field whose text is stored, and the length up to which it is. */
+const MAX_STORED_VALUES = 1_000;
+const MAX_VALUE_LENGTH = 256;
+
+/** A field of many lines with few different values: their texts are stored, since to make one costs more than the rest. */
+export class LineField {
+  readonly #start: string;
+  readonly #texts = new Map<string, string>();
+
+  constructor(name: string) {
+    this.#start = `,"${name}":`;
+  }
+
+  /** Returns the field with a value as JSON text; empty if there is none. */
+  text(value: string | undefined): string {
+    return value === undefined ? '' : (this.#texts.get(value) ?? this.#add(value));
+  }
+
+  #add(value: string): string {
+    const text = this.#start + jsonString(value);
+    if (value.length > MAX_VALUE_LENGTH) return text;
+    if (this.#texts.size >= MAX_STORED_VALUES) this.#texts.clear();
+    // Copies: a part of a request would retain all of it.
+    const copy = detach(text);
+    this.#texts.set(detach(value), copy);
+    return copy;
+  }
 }
 
 /** Begins lines of one target and message. */

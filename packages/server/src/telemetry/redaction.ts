@@ -10,8 +10,12 @@ const MAX_LENGTH = 1_024;
  */
 export function loggablePath(target: string): string {
   const path = target.startsWith('/') ? target : target.replace(/^[a-z][a-z\d+.-]*:\/\/[^/?#]*/i, '');
-  const end = path.search(/[?#]/);
-  return (end === -1 ? path : path.slice(0, end)).slice(0, MAX_LENGTH);
+  return path.slice(0, Math.min(endBefore(path, '?'), endBefore(path, '#'), MAX_LENGTH));
+}
+
+function endBefore(text: string, character: string): number {
+  const at = text.indexOf(character);
+  return at === -1 ? text.length : at;
 }
 
 /** Returns the uri of a resource without query, fragment, user and password. */

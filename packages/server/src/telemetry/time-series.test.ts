@@ -94,10 +94,10 @@ test('calls are grouped by namespace, tool, and forward or service', () => {
   expect(labels('namespace')).toEqual([{ namespace: 'b' }, { namespace: 'a' }]);
   expect(labels('forward')).toEqual([
     { forward: 'f' },
-    { service: 's' },
-    { service: 'r' },
     { forward: 'g' },
     { forward: 'h' },
+    { service: 's' },
+    { service: 'r' },
   ]);
   expect(labels('tool')).toEqual([
     { namespace: 'b', tool: 'u' },

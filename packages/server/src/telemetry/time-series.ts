@@ -103,7 +103,9 @@ function increment(counts: Uint32Array, at: number, by = 1): void {
 
 /** The groups of one kind: at most 200, and one for all calls beyond. A group without calls for an hour makes room. */
 class CallGroups {
-  readonly #groups = new Map<string, CallCounts>();
+  /** By the two parts of their keys: to find one, no text has to be made of them. */
+  readonly #groups = new Map<string, Map<string, CallCounts>>();
+  #size = 0;
   readonly #bounds: Float64Array;
   readonly #other: CallCounts;
   /** The step in which there was last no room. */
@@ -114,18 +116,20 @@ class CallGroups {
     this.#other = new CallCounts({ other: true }, bounds);
   }
 
-  add(key: string, labels: () => CallSeries['labels'], step: number): CallCounts {
-    const known = this.#groups.get(key);
+  add([first, second = '']: readonly [string, string?], labels: () => CallSeries['labels'], step: number): CallCounts {
+    const known = this.#groups.get(first)?.get(second);
     if (known) return known;
-    if (this.#groups.size >= MAX_TIME_SERIES && !this.#makeRoom(step)) return this.#other;
+    if (this.#size >= MAX_TIME_SERIES && !this.#makeRoom(step)) return this.#other;
     const added = new CallCounts(labels(), this.#bounds);
-    this.#groups.set(key, added);
+    this.#groups.getOrInsertComputed(first, () => new Map()).set(second, added);
+    this.#size++;
     return added;
   }
 
   /** The groups with calls from one step to another, the busiest first. */
   since(first: number, last: number): CallCounts[] {
-    const groups = [...this.#groups.values(), this.#other].map((group) => ({ group, calls: group.total(first, last) }));
+    const all = [...this.#groups.values().flatMap((groups) => groups.values()), this.#other];
+    const groups = all.map((group) => ({ group, calls: group.total(first, last) }));
     const busy = groups.filter(({ calls }) => calls > 0).sort((a, b) => b.calls - a.calls);
     return busy.map(({ group }) => group);
   }
@@ -133,9 +137,12 @@ class CallGroups {
   #makeRoom(step: number): boolean {
     // Looked for once per step: there may be many new names.
     if (this.#fullIn === step) return false;
-    for (const [key, { latest }] of this.#groups) if (latest <= step - STEPS) this.#groups.delete(key);
-    if (this.#groups.size >= MAX_TIME_SERIES) this.#fullIn = step;
-    return this.#groups.size < MAX_TIME_SERIES;
+    for (const [first, groups] of this.#groups) {
+      for (const [second, { latest }] of groups) if (latest <= step - STEPS && groups.delete(second)) this.#size--;
+      if (groups.size === 0) this.#groups.delete(first);
+    }
+    if (this.#size >= MAX_TIME_SERIES) this.#fullIn = step;
+    return this.#size < MAX_TIME_SERIES;
   }
 }
 
@@ -295,7 +302,7 @@ export class TimeSeries {
       const before = this.#methods.get(method);
       const added = counts.map((count, at) => count - (before?.[at] ?? 0));
       if (added.some((count) => count > 0))
-        this.#groups.method.add(method, () => ({ method }), step).addAll(step, added);
+        this.#groups.method.add([method], () => ({ method }), step).addAll(step, added);
     }
     this.#methods = methods;
   }
@@ -309,15 +316,15 @@ export class TimeSeries {
     const category = details.type === 'FAILED' && outcome === 'failed' ? details.category : undefined;
     const counts = [
       this.#all,
-      namespaces.add(namespace, () => ({ namespace }), step),
-      tools.add(`${namespace} ${tool}`, () => ({ namespace, tool }), step),
-      outcomes.add(`${outcome} ${category}`, () => ({ outcome, ...(category && { category }) }), step),
+      namespaces.add([namespace], () => ({ namespace }), step),
+      tools.add([namespace, tool], () => ({ namespace, tool }), step),
+      outcomes.add([outcome, category], () => ({ outcome, ...(category && { category }) }), step),
     ];
     // An evaluator rejected the call, or there was no room to evaluate it: forward and service neither got it nor failed.
     const isUnsent = details.type === 'FAILED' && details.evaluator !== undefined;
-    if (!isUnsent && forward !== undefined) counts.push(forwards.add(`forward ${forward}`, () => ({ forward }), step));
+    if (!isUnsent && forward !== undefined) counts.push(forwards.add(['forward', forward], () => ({ forward }), step));
     else if (!isUnsent && service !== undefined) {
-      counts.push(forwards.add(`service ${service}`, () => ({ service }), step));
+      counts.push(forwards.add(['service', service], () => ({ service }), step));
     }
     // A call that fails before its start has no latency.
     const bucket = details.durationMs > 0 ? bucketOf(details.durationMs, BOUNDS) : undefined;

@@ -41,7 +41,8 @@ export interface RequestParserOptions {
   readonly isForReplicas?: boolean | undefined;
 }
 
-const KNOWN_METHODS: ReadonlySet<string> = new Set(METHODS);
+/** Each method is one text for all requests, which is compared faster than one from a request. */
+const KNOWN_METHODS: ReadonlyMap<string, string> = new Map(METHODS.map((name) => [name, name]));
 /** A method that only other servers know. Logs and traces name it. */
 const OTHER_METHOD = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$/;
 const INVALID_TARGET = /[^\x21-\x7e]/;
@@ -103,7 +104,8 @@ const REQUEST_FORMAT: Omit<MessageFormat<RequestHead>, 'parseHead'> = {
 
 function parseHead(text: string, { passesOn = false, isForReplicas }: RequestParserOptions): RequestHead {
   const methodEnd = text.indexOf(' ');
-  const method = text.slice(0, methodEnd);
+  const given = text.slice(0, methodEnd);
+  const method = KNOWN_METHODS.get(given) ?? given;
   if (!KNOWN_METHODS.has(method) && !(passesOn && OTHER_METHOD.test(method)))
     throw new MalformedMessage('invalid method');
   const urlEnd = text.indexOf(' ', methodEnd + 1);

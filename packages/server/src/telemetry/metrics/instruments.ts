@@ -49,16 +49,19 @@ const OVERFLOW: MetricAttributes = { 'otel.metric.overflow': true };
 /** What a metric records of an operation. */
 interface SeriesOf<Operation> {
   /** Identifies the series; parts without a value do not count. */
-  readonly key: (operation: Operation) => readonly (string | undefined)[];
+  readonly key: (operation: Operation) => SeriesKey;
   /** The attributes of the series. */
   readonly attributes: (operation: Operation) => MetricAttributes;
 }
+
+/** Parts of the key of a series; undefined ones are skipped. */
+type SeriesKey = readonly (string | number | undefined)[];
 
 /** Series whose keys begin in the same way. */
 class SeriesNode {
   series: Histogram | undefined = undefined;
   /** By the next part of the key. */
-  readonly next = new Map<string, SeriesNode>();
+  readonly next = new Map<string | number, SeriesNode>();
 }
 
 /**
@@ -89,7 +92,7 @@ export class HistogramFamily<Operation extends { readonly seconds: number }> {
   }
 
   /** Adds the series of a new key; returns the overflow series beyond the limit. */
-  #open(operation: Operation, key: readonly (string | undefined)[]): Histogram {
+  #open(operation: Operation, key: SeriesKey): Histogram {
     if (this.#series.length >= MAX_SERIES - 1) {
       this.#overflow ??= new Histogram(OVERFLOW, this.#bounds);
       return this.#overflow;

@@ -96,7 +96,7 @@ export class RequestMetrics {
     { name: 'http.server.request.duration', description: 'Duration of HTTP requests', unit: 's' },
     HTTP_SECONDS,
     {
-      key: ({ listener, method, status }) => [HTTP_METHODS.has(method) ? method : OTHER, String(status), listener],
+      key: ({ listener, method, status }) => [HTTP_METHODS.has(method) ? method : OTHER, status, listener],
       attributes: ({ listener, method, status }) => ({
         'http.request.method': HTTP_METHODS.has(method) ? method : OTHER,
         ...this.#listenerAttributes(listener),

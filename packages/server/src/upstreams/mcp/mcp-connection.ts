@@ -150,7 +150,7 @@ export class McpConnection implements UpstreamConnection {
     const openSession =
       era === 'modern'
         ? () => upstream.sessions.modern
-        : legacySession(upstream, client, { ...this.#parts, capabilities, headers: copiedHeaders });
+        : legacySession(upstream, client, { parts: this.#parts, capabilities, headers: copiedHeaders });
     // Written out: spreading one object into another costs more than the rest of this function.
     return {
       message,
@@ -206,7 +206,8 @@ function summaryOf({ paramMembers }: RequestMessage, { copiedHeaders = [] }: Cli
 }
 
 /** What determines the session of a call to a legacy upstream, besides its client. */
-export interface LegacySessionOptions extends Pick<McpParts, 'sessionBindings' | 'callSessionPool' | 'serverInfo'> {
+export interface LegacySessionOptions {
+  readonly parts: Pick<McpParts, 'sessionBindings' | 'callSessionPool' | 'serverInfo'>;
   readonly capabilities: JsonObject;
   readonly headers: readonly string[];
 }
@@ -219,7 +220,7 @@ export interface LegacySessionOptions extends Pick<McpParts, 'sessionBindings' |
 export function legacySession(
   upstream: Upstream,
   { session, namespace, principal }: ClientFacts,
-  { sessionBindings, callSessionPool, serverInfo, capabilities, headers }: LegacySessionOptions,
+  { parts: { sessionBindings, callSessionPool, serverInfo }, capabilities, headers }: LegacySessionOptions,
 ): SessionOpener {
   const { sessions } = upstream;
   if (session)

@@ -187,8 +187,9 @@ export class TaskRequests {
     if (client.era === 'legacy' && !client.session) {
       throw new UpstreamError('session-lost', task.record.address, 'no longer knows the session of the task');
     }
-    const own = { serverInfo: clientInfo, capabilities: legacyCapabilities(client.capabilities), headers };
-    const session = await legacySession(upstream, client, { ...sessions, ...own })();
+    const parts = { ...sessions, serverInfo: clientInfo };
+    const capabilities = legacyCapabilities(client.capabilities);
+    const session = await legacySession(upstream, client, { parts, capabilities, headers })();
     task.setSession(session);
     return session;
   }
