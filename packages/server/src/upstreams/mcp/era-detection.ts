@@ -219,7 +219,9 @@ export interface EraCacheOptions {
 export class EraCache {
   readonly #options: RpcClientOptions;
   readonly #hasLegacyClients: () => boolean;
-  readonly #store: ProbeStore;
+  readonly #store: ProbeStore | undefined;
+  /** See `Forward.modernProbeAfter`: what was stored last, which may have failed. */
+  #modernProbeAfter: number | undefined = undefined;
   readonly #firstRetryMs: number;
   #known: Pick<EraProbe, 'eras' | 'inconclusive' | 'legacyProbed'> | undefined = undefined;
   /** When the next probe is due, in milliseconds of `performance.now()`. */
@@ -236,7 +238,7 @@ export class EraCache {
   ) {
     this.#options = options;
     this.#hasLegacyClients = hasLegacyClients;
-    this.#store = store ?? inMemoryStore(() => this.#known?.eras.has('modern') ?? false);
+    this.#store = store;
     this.#firstRetryMs = retryMs;
     this.#retryMs = retryMs;
   }
@@ -284,7 +286,8 @@ export class EraCache {
 
   async #attempt(): Promise<Attempts> {
     // The clock may have been wrong when it was stored.
-    const untilModernMs = Math.min((this.#store.modernProbeAfter ?? 0) - Date.now(), BROKEN_PROBE_MS);
+    const after = this.#store?.modernProbeAfter ?? this.#modernProbeAfter ?? 0;
+    const untilModernMs = Math.min(after - Date.now(), BROKEN_PROBE_MS);
     const isDeferred = untilModernMs > 0;
     if (!isDeferred && this.#broken === 0) return attemptBoth(this.#options, this.#hasLegacyClients());
     const legacy = await attempt(openLegacy(this.#options));
@@ -303,16 +306,20 @@ export class EraCache {
   async #onModernProbed({ client, error }: Attempt<ModernClient>): Promise<void> {
     if (client) {
       this.#broken = 0;
-      if (this.#store.modernProbeAfter !== undefined) await this.#store.setModernProbeAfter(undefined);
+      this.#modernProbeAfter = undefined;
+      if (this.#store?.modernProbeAfter !== undefined) await this.#store.setModernProbeAfter(undefined);
     } else if (error?.kind === 'dropped' && error.status === undefined) {
       const now = performance.now();
       if (now < this.#modernRetryAt) return;
-      const isAccident = this.#store.isKnownModern && this.#broken === 0;
+      const isKnownModern = this.#store?.isKnownModern ?? this.#known?.eras.has('modern');
+      const isAccident = isKnownModern && this.#broken === 0;
       // At once the first time: of a modern server, the connection may have broken for another reason.
       const retryMs = this.#broken === 0 ? 0 : this.#firstRetryMs * 2 ** (this.#broken - 1);
       this.#modernRetryAt = now + Math.min(retryMs, PROBE_INTERVAL_MS);
       this.#broken++;
-      if (!isAccident) await this.#store.setModernProbeAfter(Date.now() + BROKEN_PROBE_MS);
+      if (isAccident) return;
+      this.#modernProbeAfter = Date.now() + BROKEN_PROBE_MS;
+      await this.#store?.setModernProbeAfter(this.#modernProbeAfter);
     }
   }
 
@@ -326,19 +333,4 @@ export class EraCache {
       this.#retryMs = Math.min(this.#retryMs * 2, PROBE_INTERVAL_MS);
     }
   }
-}
-
-function inMemoryStore(isKnownModern: () => boolean): ProbeStore {
-  let after: number | undefined;
-  return {
-    get modernProbeAfter() {
-      return after;
-    },
-    async setModernProbeAfter(time) {
-      after = time;
-    },
-    get isKnownModern() {
-      return isKnownModern();
-    },
-  };
 }

@@ -177,16 +177,14 @@ export class McpForwardConnection implements ForwardConnection {
   }
 }
 
-/** Stores with the forward when it may be probed. Without the store, this process knows it nevertheless. */
-function probeStore({ name, address, registrationId, modernProbeAfter }: Forward, registry: Registry): ProbeStore {
-  let after = modernProbeAfter;
+/** Stores with the forward when it may be probed. */
+function probeStore({ name, address, registrationId }: Forward, registry: Registry): ProbeStore {
   const stored = () => registry.current.forwards.get(name);
   return {
     get modernProbeAfter() {
-      return stored()?.modernProbeAfter ?? after;
+      return stored()?.modernProbeAfter;
     },
     async setModernProbeAfter(time) {
-      after = time;
       const store = (draft: Draft) => {
         const forward = draft.forwards.get(name);
         if (forward?.registrationId !== registrationId || forward.address !== address) return;
