@@ -25,7 +25,7 @@ const CLASSES: Readonly<Record<string, string>> = {
   SuspendableCall: 'upstreams/mcp/era-translation/suspendable-call.ts',
   NotificationBridge: 'upstreams/mcp/sessions/notification-bridge.ts',
   NotificationStream: 'upstreams/mcp/streams/notification-stream.ts',
-  StreamConnection: 'upstreams/mcp/streams/reconnecting-stream.ts',
+  ResponseReader: 'upstreams/mcp/response-reader.ts',
   ServerResponse: 'node:http',
   Socket: 'node:net',
 };

@@ -31,11 +31,16 @@ export interface InFlightCall {
 /** A request in flight in a session of an upstream, to which messages on the session's own stream may belong. */
 export interface RequestInSession {
   readonly session: UpstreamSession;
-  /** True while the upstream may be idle. */
-  readonly mayBeIdle: boolean;
+  readonly response: MessageReceiver;
   /** True if the request has this progress token. */
   hasProgressToken(token: string | undefined): boolean;
-  /** A progress notification for the request has arrived. */
+}
+
+/** Receives messages for a request from other streams than its own. */
+export interface MessageReceiver {
+  /** True while the upstream may be idle. */
+  readonly mayBeIdle: boolean;
+  /** A progress notification with the token of the request has arrived. */
   onProgress(text: string): void;
   /** Another message for the request has arrived. False: send no more until `resume` of the session's bridge is called. */
   onMessage(text: string, value: JsonObject): boolean;
@@ -103,7 +108,7 @@ export class InFlightCalls {
   dispatchProgress(session: UpstreamSession, text: string, value: JsonObject): void {
     const token = tokenOf(value);
     const call = this.find(({ attempt }) => attempt?.session === session && attempt.hasProgressToken(token));
-    call?.attempt?.onProgress(text);
+    call?.attempt?.response.onProgress(text);
   }
 
   /** Ends all calls because the service stops; returns their number. */
@@ -124,7 +129,7 @@ export class InFlightCalls {
       if (call.slot === -1 || !call.onDeadline) continue;
       const total = now - call.startedAt > this.limits.totalMs;
       if (!total && now - call.activeAt <= this.limits.idleMs) continue;
-      if (!total && (call.mayBeIdle || call.attempt?.mayBeIdle)) {
+      if (!total && (call.mayBeIdle || call.attempt?.response.mayBeIdle)) {
         call.activeAt = now;
         continue;
       }

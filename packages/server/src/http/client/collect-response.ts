@@ -1,6 +1,6 @@
 import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import type { ResponseHandler, ResponseHeaders, UpstreamCall, UpstreamRequest, UpstreamTransport } from './client.ts';
-import { UpstreamError } from './errors.ts';
+import { abortError, UpstreamError } from './errors.ts';
 
 /** Limits of a request whose response is collected. */
 export interface CollectOptions {
@@ -50,7 +50,7 @@ class ResponseCollector implements ResponseHandler {
   readonly #options: CollectOptions;
   readonly #outcome = Promise.withResolvers<CollectedResponse>();
   readonly #body = new ChunkBuffer();
-  readonly #onAbort = () => this.#fail(this.#abortError());
+  readonly #onAbort = () => this.#fail(abortError(this.#address, this.#options.signal));
   #reader: BodyReader | undefined = undefined;
   #call: UpstreamCall | undefined = undefined;
   #timer: NodeJS.Timeout | undefined = undefined;
@@ -183,11 +183,5 @@ class ResponseCollector implements ResponseHandler {
     this.#settled = true;
     clearTimeout(this.#timer);
     this.#options.signal?.removeEventListener('abort', this.#onAbort);
-  }
-
-  #abortError(): UpstreamError {
-    const cause: unknown = this.#options.signal?.reason;
-    if (cause instanceof UpstreamError) return cause;
-    return new UpstreamError('aborted', this.#address, 'did not answer before the request was canceled', { cause });
   }
 }

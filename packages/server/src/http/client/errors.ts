@@ -182,3 +182,10 @@ export function connectTimeout(address: string, afterMs: number): UpstreamError 
 export function transportClosed(address: string): UpstreamError {
   return new UpstreamError('aborted', address, 'is no longer used: the request was canceled');
 }
+
+/** Request that was aborted by this signal, whose reason may be an {@link UpstreamError} itself. */
+export function abortError(address: string, signal: AbortSignal | undefined): UpstreamError {
+  const cause: unknown = signal?.reason;
+  if (cause instanceof UpstreamError) return cause;
+  return new UpstreamError('aborted', address, 'did not answer before the request was canceled', { cause });
+}

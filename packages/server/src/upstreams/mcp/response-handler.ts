@@ -1,6 +1,8 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import type { UpstreamError } from '../../http/client/errors.ts';
 import type { LargeMessage } from './relay/large-message.ts';
+import type { ScannedBody } from './scanned-body.ts';
+import type { SessionVerdict } from './session-loss.ts';
 
 /** A request whose response is read. */
 export interface ReadRequest {
@@ -15,21 +17,38 @@ export interface ReadRequest {
   /** Bytes of one message. */
   readonly maxBytes: number;
   /** Creates a scan of the response to the request, which is then not read into memory. */
-  scan?(isStream: boolean): BodyScan;
+  scan?(isStream: boolean): ScannedBody;
 }
 
-/** Reads a response while it arrives, in steps. */
-export interface BodyScan {
-  /** Reads the next bytes of the body; returns true as soon as it needs no more. Throws `UpstreamError`. */
-  write(chunk: Buffer): Promise<boolean>;
-  /** Whether the response to the request has arrived. */
-  readonly isFound: boolean;
-  /** Whether the body is JSON so far; that of an event stream is not. */
-  readonly isJson: boolean;
+/** What a response reveals about the session of its request, if that may be lost. */
+interface SessionHint {
+  readonly session?: SessionVerdict;
 }
+
+/** A response as text. It is replaced by that for the client, and so are the other properties: nearly all calls have one. */
+export interface TextResponse extends SessionHint {
+  readonly kind: 'response';
+  text: string;
+  value: JsonObject;
+  /** HTTP status. */
+  status: number;
+  /** The text is known to be ASCII. */
+  isAscii: boolean;
+}
+
+/** A large response that need not be text. `value`: its known members. */
+export interface LargeResponse extends SessionHint {
+  readonly kind: 'large';
+  readonly large: LargeMessage;
+  readonly value: JsonObject;
+  readonly status: number;
+}
+
+/** The response to a request. */
+export type UpstreamResponse = TextResponse | LargeResponse;
 
 /** A response that cannot be used. */
-export interface Rejection {
+export interface Rejection extends SessionHint {
   readonly error: UpstreamError;
   /** Undefined if there was none. */
   readonly status: number | undefined;
@@ -37,40 +56,44 @@ export interface Rejection {
   readonly value?: JsonObject | undefined;
 }
 
-/** How the reading of a response ends, other than with the response. */
+/** How the reading of a response ends. */
 export type ResponseEnd =
-  /** The scan has found the response, or the upstream has accepted a notification. */
+  | UpstreamResponse
+  /** The scan has found the response, or the handler has taken it, or the upstream has accepted a notification. */
   | { readonly kind: 'done' }
   /** The event stream has ended before the response; `isRegular`: it was not cut off. */
   | { readonly kind: 'interrupted'; readonly error: UpstreamError; readonly isRegular: boolean }
   /** There is no response, or it cannot be used. */
   | ({ readonly kind: 'rejected' } & Rejection)
   /** The upstream does not know the session, and did not process the request. */
-  | ({ readonly kind: 'session-unknown' } & Rejection);
+  | ({ readonly kind: 'session-unknown' } & Rejection)
+  /** The handler has thrown an error, perhaps after another end. */
+  | { readonly kind: 'internal-error'; readonly error: unknown };
 
-/** Receives what a `ResponseReader` reads: messages, then either `onResponse` or `onEnd`, once; nothing after `abort`. */
+/** Receives what a `ResponseReader` reads: messages, then `onEnd`, once; nothing after `abort`. */
 export interface RpcResponseHandler {
-  /** True while nothing more is to be read, until `resume`. */
-  readonly isBlocked: boolean;
+  /** Takes large messages while they arrive. Without it, all messages are passed on as text. */
+  readonly large?: LargeMessageHandler;
   /** Something of the response has arrived: its head, or a part of a body. */
-  onActivity(): void;
+  onActivity?(): void;
   /** The response is an event stream. */
   onStream?(): void;
   /** A request or notification of the upstream, as text and parsed. */
-  onMessage(text: string, value: JsonObject): void;
+  onMessage?(text: string, value: JsonObject): void;
   /** Id to resume from (empty to clear it) and `retry` of an event, after its message. */
   onCursor?(id: string | undefined, retryMs: number | undefined): void;
-  /** The response: as text, or a large one that need not be text. `isAscii`: the text is known to be ASCII. */
-  onResponse(content: string | LargeMessage, value: JsonObject, isAscii: boolean): void;
-  /** Whether this large response, of which some members are known, must be text. */
-  requiresText(value: JsonObject): boolean;
-  /** A part of a large message has arrived. */
-  onLargePart?(large: LargeMessage, isFirst: boolean): void;
-  /** A large message is complete; true if its parts were all that is needed. */
-  onLargeEnd?(): boolean;
-  onEnd(end: ResponseEnd): void;
   /** Events that arrive together are between two calls of this. */
   cork?(isCorked: boolean): void;
-  /** The handler has thrown an error, perhaps after the end. */
-  onInternalError(error: unknown): void;
+  onEnd(end: ResponseEnd): void;
+}
+
+/** Takes large messages while they arrive. Throws `UpstreamError` to reject the response. */
+export interface LargeMessageHandler {
+  /** A part of a message has arrived. `length`: bytes of the whole message, if they are announced. */
+  onPart(large: LargeMessage, length?: number): void;
+  /**
+   * A message is complete; `value`: its known members, if it may be the response. `taken`: its parts were all that is needed;
+   * else whether it must be text.
+   */
+  onComplete(value: JsonObject | undefined): 'taken' | 'text' | 'bytes';
 }

@@ -32,7 +32,7 @@ export interface RpcClientOptions {
   /** Name and version: of the client for its own sessions, of the gateway for everything else. */
   readonly clientInfo: Readonly<Record<string, unknown>>;
   /** Legacy version to request (default: the latest). */
-  readonly protocolVersion?: string;
+  readonly protocolVersion?: string | undefined;
   /** Headers besides the protocol's own: names and values, alternating. */
   readonly headers?: readonly string[];
   /** Milliseconds for each request (default 30000). */
@@ -61,8 +61,6 @@ export type SessionMethod = 'ping' | 'logging/setLevel' | 'resources/unsubscribe
 /** Methods of requests that depend on what a client may see. */
 type GatedMethod = 'resources/subscribe' | 'subscriptions/listen';
 type Method = ListMethod | SessionMethod | GatedMethod | 'initialize' | 'server/discover';
-
-const UPDATE_REMEDY = 'update the upstream, or Sluice';
 
 const TIMEOUT_MS = 30_000;
 /** Closing a session does not wait for the upstream any longer, nor read a longer response. */
@@ -204,27 +202,29 @@ export class RpcClient<E extends Era = Era> {
   }
 
   /** Sends one request; `params` without `_meta`. Rejects with an {@link UpstreamError} if there is no reply. */
-  async request(method: SessionMethod, params?: Params): Promise<RpcReply> {
-    const response = await send(this.#options, this.#envelope, method, params);
-    return toReply(response, method, this.#options.transport.address);
+  request(method: SessionMethod, params?: Params): Promise<RpcReply> {
+    return this.#send(method, params);
   }
 
   /** Subscribes to a resource. Rejects as {@link request}. */
   async subscribe(permit: PermitOutline, uri: string): Promise<RpcReply> {
     requireOutline(permit);
-    const response = await send(this.#options, this.#envelope, 'resources/subscribe', { uri });
-    return toReply(response, 'resources/subscribe', this.#options.transport.address);
+    return await this.#send('resources/subscribe', { uri });
   }
 
   /**
    * Sends one request whose response is scanned while it arrives: the scan for the request's id is created when the response
    * begins; the reply has no text. Rejects with an {@link UpstreamError} if there is no result.
    */
-  async requestScanned(
+  requestScanned(
     method: ListMethod,
     params: Params | undefined,
     scan: (id: number, isStream: boolean) => ResultScan,
   ): Promise<RpcReply> {
+    return this.#send(method, params, scan);
+  }
+
+  async #send(method: Method, params?: Params, scan?: RpcRequest['scan']): Promise<RpcReply> {
     const response = await send(this.#options, this.#envelope, method, params, scan);
     return toReply(response, method, this.#options.transport.address);
   }
@@ -288,12 +288,10 @@ export async function openLegacy(options: RpcClientOptions): Promise<LegacyClien
   const { text, result } = requireResult(response, 'initialize', address);
   const { protocolVersion } = result;
   if (typeof protocolVersion !== 'string' || !isJsonObject(result.capabilities)) {
-    const what = 'answered initialize without protocolVersion or capabilities';
-    throw new UpstreamError('invalid', address, what, { remedy: UPDATE_REMEDY });
+    throw unsupported(address, 'answered initialize without protocolVersion or capabilities');
   }
   if (!LEGACY_VERSIONS.includes(protocolVersion)) {
-    const what = `answered initialize with unsupported protocol version ${quoted(protocolVersion)}`;
-    throw new UpstreamError('invalid', address, what, { remedy: UPDATE_REMEDY });
+    throw unsupported(address, `answered initialize with unsupported protocol version ${quoted(protocolVersion)}`);
   }
   const envelope = legacyEnvelope(options, protocolVersion, response.sessionId);
   const client = new RpcClient(options, envelope, text, result.capabilities);
@@ -344,17 +342,21 @@ export async function openModern(options: RpcClientOptions): Promise<ModernClien
   const { capabilities } = result;
   const versions = stringArray(result.supportedVersions);
   if (versions === undefined || !isJsonObject(capabilities)) {
-    const what = `answered ${method} without supportedVersions or capabilities`;
-    throw new UpstreamError('invalid', address, what, { remedy: UPDATE_REMEDY });
+    throw unsupported(address, `answered ${method} without supportedVersions or capabilities`);
   }
   // Servers of the legacy era may answer too, with the versions that they support.
   const common = [envelope.protocolVersion, ...MODERN_VERSIONS].find((version) => versions.includes(version));
   if (common === undefined) {
-    const what = `answered ${method} with unsupported protocol versions only: ${quoted(versions.join(', '))}`;
-    throw new UpstreamError('invalid', address, what, { remedy: UPDATE_REMEDY });
+    const all = quoted(versions.join(', '));
+    throw unsupported(address, `answered ${method} with unsupported protocol versions only: ${all}`);
   }
   if (common !== envelope.protocolVersion) envelope = modernEnvelope(options, common);
   return new RpcClient(options, envelope, text, capabilities);
+}
+
+/** Error for an upstream whose handshake is not one of a known version. */
+function unsupported(address: string, what: string): UpstreamError {
+  return new UpstreamError('invalid', address, what, { remedy: 'update the upstream, or Sluice' });
 }
 
 function stringArray(value: unknown): string[] | undefined {

@@ -1,12 +1,14 @@
-import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import { isJsonObject } from '@sluice/protocol/json/parse';
 import { HEADER_SESSION_ID } from '@sluice/protocol/mcp/constants';
 import { rejectServerRequest } from '@sluice/protocol/mcp/message';
 import type { UpstreamTransport } from '../../http/client/client.ts';
-import { UpstreamError } from '../../http/client/errors.ts';
+import { abortError, UpstreamError } from '../../http/client/errors.ts';
 import { requestIds } from './request-ids.ts';
-import type { BodyScan, ResponseEnd, RpcResponseHandler } from './response-handler.ts';
+import type { ResponseEnd, RpcResponseHandler, TextResponse } from './response-handler.ts';
 import { ResponseReader } from './response-reader.ts';
+import { type BodyScan, ScannedBody } from './scanned-body.ts';
 import { LOST_SESSION_REMEDY } from './session-loss.ts';
+import { unusableResponse } from './unusable-response.ts';
 
 /** Headers of every POST of a message to an upstream: names and values, alternating. */
 export const MESSAGE_HEADERS: readonly string[] = [
@@ -90,14 +92,15 @@ export function sendMessage(
 }
 
 class Exchange implements RpcResponseHandler {
-  readonly isBlocked = false;
   readonly #address: string;
   readonly #request: RpcRequest;
   readonly #id: number | undefined;
   readonly #reader: ResponseReader;
   readonly #outcome = Promise.withResolvers<RpcResponse>();
-  readonly #onAbort = () => this.#fail(this.#abortError());
+  readonly response: Promise<RpcResponse> = this.#outcome.promise;
+  readonly #onAbort = () => this.#fail(abortError(this.#address, this.#request.signal));
   #scan: ResultScan | undefined = undefined;
+  #scanned: ScannedBody | undefined = undefined;
   #timer: NodeJS.Timeout | undefined = undefined;
 
   constructor(transport: UpstreamTransport, request: RpcRequest, maxBytes: number) {
@@ -120,56 +123,45 @@ class Exchange implements RpcResponseHandler {
     this.#reader.send(transport, { method: 'POST', headers: [...MESSAGE_HEADERS, ...headers], body });
   }
 
-  get response(): Promise<RpcResponse> {
-    return this.#outcome.promise;
+  onEnd(end: ResponseEnd): void {
+    const { outcome } = this.#scan ?? {};
+    if (end.kind === 'response') return this.#onResponse(end);
+    // Nothing is taken as bytes.
+    if (end.kind === 'done' || end.kind === 'large') return this.#succeed(outcome ? { outcome } : {});
+    const address = this.#address;
+    if (end.kind === 'session-unknown') {
+      const { error: cause } = end;
+      const lost = `no longer knows the session: it ${cause.what}`;
+      this.#fail(new UpstreamError('session-lost', address, lost, { cause, remedy: LOST_SESSION_REMEDY }));
+    } else if (end.kind === 'interrupted' && end.isRegular) {
+      const { status } = this.#reader;
+      this.#fail(
+        new UpstreamError('dropped', address, end.error.what, { status, remedy: 'see the log of the upstream' }),
+      );
+    } else this.#fail(end.error);
   }
 
-  onActivity(): void {}
-
-  onMessage(): void {}
-
-  requiresText(): boolean {
-    return true;
-  }
-
-  onResponse(text: string, value: JsonObject): void {
-    const { status, session } = this.#reader;
+  #onResponse({ text, value, session }: TextResponse): void {
+    const { status, headers } = this.#reader;
     const outcome = 'result' in value ? ({ kind: 'result', result: value.result } as const) : readError(value.error);
     if (!outcome || (outcome.kind === 'error' && isInconclusive(status))) {
-      return this.#fail(this.#reader.reject(Buffer.from(text), value).error);
+      const response = { request: this.#request.method, status, headers, body: Buffer.from(text), value };
+      return this.#fail(unusableResponse(this.#address, response));
     }
     const isSessionLost = session === 'lost';
     this.#succeed({ text, outcome: outcome.kind === 'error' ? { ...outcome, isSessionLost } : outcome });
   }
 
-  onEnd(end: ResponseEnd): void {
-    const { outcome } = this.#scan ?? {};
-    if (end.kind === 'done') return this.#succeed(outcome ? { outcome } : {});
-    const address = this.#address;
-    const { error } = end;
-    const { what } = error;
-    if (end.kind === 'session-unknown') {
-      const lost = `no longer knows the session: it ${what}`;
-      this.#fail(new UpstreamError('session-lost', address, lost, { cause: error, remedy: LOST_SESSION_REMEDY }));
-    } else if (end.kind === 'interrupted' && end.isRegular) {
-      const { status } = this.#reader;
-      this.#fail(new UpstreamError('dropped', address, what, { status, remedy: 'see the log of the upstream' }));
-    } else this.#fail(error);
-  }
-
-  onInternalError(error: unknown): void {
-    this.#fail(error);
-  }
-
-  #startScan(scan: ResultScan): ResultScan {
+  #startScan(scan: ResultScan): ScannedBody {
     this.#scan = scan;
-    return scan;
+    this.#scanned = new ScannedBody(scan);
+    return this.#scanned;
   }
 
   /** Time in which a scan is busy does not count. */
   #startTimer(ms: number): void {
     this.#timer = setTimeout(() => {
-      const busyMs = this.#reader.takeBusyMs();
+      const busyMs = this.#scanned?.takeBusyMs() ?? 0;
       if (busyMs > 0) return this.#startTimer(busyMs);
       const what = `did not answer ${this.#request.method} within ${this.#request.timeoutMs / 1000} s`;
       const remedy = 'see the log of the upstream, and check the URL path (usually /mcp)';
@@ -198,12 +190,6 @@ class Exchange implements RpcResponseHandler {
     clearTimeout(this.#timer);
     if (this.#id !== undefined) requestIds.release(this.#id);
     this.#request.signal?.removeEventListener('abort', this.#onAbort);
-  }
-
-  #abortError(): UpstreamError {
-    const cause: unknown = this.#request.signal?.reason;
-    if (cause instanceof UpstreamError) return cause;
-    return new UpstreamError('aborted', this.#address, 'did not answer before the request was canceled', { cause });
   }
 }
 

@@ -1,7 +1,15 @@
-import type { BodyScan } from './response-handler.ts';
-
 /** Bytes of the beginning of a body that are stored. */
 const START_BYTES = 256;
+
+/** Reads a response while it arrives, in steps. */
+export interface BodyScan {
+  /** Reads the next bytes of the body; returns true as soon as it needs no more. Throws `UpstreamError`. */
+  write(chunk: Buffer): Promise<boolean>;
+  /** Whether the response to the request has arrived. */
+  readonly isFound: boolean;
+  /** Whether the body is JSON so far; that of an event stream is not. */
+  readonly isJson: boolean;
+}
 
 /** A body that is scanned while it arrives: the rest of it waits while the scan is busy. */
 export class ScannedBody {

@@ -1,6 +1,5 @@
 import { isJsonObject } from '@sluice/protocol/json/parse';
 import { isSameId } from './request-ids.ts';
-import type { ReadRequest } from './response-handler.ts';
 
 /** What a response reveals about the session that its request was sent in. */
 export type SessionVerdict =
@@ -61,7 +60,7 @@ export function isProxyStatus(status: number | undefined): boolean {
  * business (a checkout, a browser), so only texts without any other word count, and only with these two statuses.
  */
 export function sessionVerdict(
-  { id, sessionId }: Pick<ReadRequest, 'id' | 'sessionId'>,
+  { id, sessionId }: { readonly id: number | undefined; readonly sessionId: string | undefined },
   { status, value, body, mayBeProcessed }: FailedResponse,
 ): SessionVerdict {
   if (sessionId === undefined) return 'known';

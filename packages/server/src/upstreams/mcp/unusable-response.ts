@@ -11,7 +11,7 @@ interface UnusableResponse {
   readonly request: string;
   readonly status: number;
   readonly headers: ResponseHeaders;
-  /** The beginning of the body. */
+  /** The body, or its beginning. */
   readonly body: Buffer;
   /** The parsed body; undefined if it is not JSON. */
   readonly value: unknown;
@@ -19,6 +19,8 @@ interface UnusableResponse {
 
 /** Members of an error body with a text for people, the most detailed first. */
 const DETAILED_FIRST = ['error_description', 'message', 'detail', 'error'];
+/** Bytes of the body that are examined. */
+const EXAMINED_BYTES = 4 * 1024;
 /** Characters of the body that a message shows. */
 const SHOWN_CHARACTERS = 160;
 const SHOWN_MEMBERS = 6;
@@ -26,8 +28,9 @@ const SHOWN_MEMBERS = 6;
 const BINARY_SHARE = 10;
 
 /** Returns the error for a response of the upstream at this address: `http` for an error status, else `invalid`. */
-export function unusableResponse(address: string, response: UnusableResponse): UpstreamError {
-  const { status } = response;
+export function unusableResponse(address: string, received: UnusableResponse): UpstreamError {
+  const { status } = received;
+  const response = { ...received, body: received.body.subarray(0, EXAMINED_BYTES) };
   const path = URL.parse(address)?.pathname ?? '/';
   const options = { status, remedy: remedyOf(response) };
   return new UpstreamError(status < 300 ? 'invalid' : 'http', address, describe(response, path), options);

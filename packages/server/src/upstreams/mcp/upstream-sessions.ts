@@ -350,13 +350,7 @@ export class UpstreamSessionPool {
 
   #optionsOf(owner: Pick<SessionOwner, 'headers'> & Partial<SessionOwner>): RpcClientOptions {
     const { protocolVersion, capabilities = {}, clientInfo = {}, headers } = owner;
-    return {
-      transport: this.#transport,
-      ...(protocolVersion !== undefined && { protocolVersion }),
-      capabilities,
-      clientInfo,
-      headers,
-    };
+    return { transport: this.#transport, protocolVersion, capabilities, clientInfo, headers };
   }
 }
 

@@ -125,7 +125,7 @@ it.each(['in chunks', 'in one piece'])(
     relayed.start();
     const call = await live.calls.next();
     isolated.connection.full = true;
-    relayed.attempt?.onProgress(notification('progress', '{}'));
+    relayed.attempt?.response.onProgress(notification('progress', '{}'));
     const text = call.answerText('x');
     const length = how === 'in chunks' ? {} : { 'content-length': Buffer.byteLength(text) };
     call.response.writeHead(200, { 'content-type': 'application/json', ...length }).end(text);

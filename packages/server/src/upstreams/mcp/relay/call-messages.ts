@@ -9,28 +9,22 @@ import {
   withParam,
 } from '@sluice/protocol/mcp/message';
 import { TASK_NOTIFICATION, TASK_STATUS_NOTIFICATION } from '@sluice/protocol/mcp/tasks';
+import { UpstreamError } from '../../../http/client/errors.ts';
 import type { ServerRequests } from '../../client-requests.ts';
 import { tokenOf } from '../../progress.ts';
-import type { ResponseSink } from '../../response-sink.ts';
 import { isSameId } from '../request-ids.ts';
-import { DefaultResponder } from '../rpc-request.ts';
+import { DefaultResponder, postMessage } from '../rpc-request.ts';
 import type { UpstreamSession } from '../upstream-sessions.ts';
-import type { CallSpec } from './call-spec.ts';
+import type { AttemptedCall, RelayedRequest } from './call-spec.ts';
 import { RelayedServerRequests } from './server-requests.ts';
 
 /** The request that an upstream sends messages for. */
 export interface MessageOwner {
-  /** Its call; `sink` is undefined once the client has disconnected. */
-  readonly call: { readonly spec: CallSpec; readonly sink: ResponseSink | undefined };
-  readonly requestId: number;
-  readonly session: UpstreamSession;
+  readonly call: AttemptedCall;
+  readonly request: RelayedRequest;
   /** Sends the client a message, unless it is not to get any more. */
   readonly notify: (text: string) => void;
-  /** Sends the upstream a message; resolves once it was accepted, rejects with `UpstreamError`. */
-  readonly post: (text: string) => Promise<void>;
   readonly fail: (error: unknown) => void;
-  /** Fails the call because of what the upstream did: the predicate of a message. */
-  readonly reject: (what: string) => void;
 }
 
 const TOKEN_KEY = '"progressToken"';
@@ -43,14 +37,14 @@ export class CallMessages {
   /** True once the upstream has sent a request: it has processed the call. */
   hasRequests = false;
   readonly #owner: MessageOwner;
-  readonly #pings: DefaultResponder;
+  /** Created with the first ping. */
+  #pings: DefaultResponder | undefined = undefined;
   /** Undefined if the upstream has sent no request yet, or the client does not support them. */
   #requests: ServerRequests | undefined = undefined;
   #rejected = 0;
 
   constructor(owner: MessageOwner) {
     this.#owner = owner;
-    this.#pings = new DefaultResponder((response) => owner.post(response));
   }
 
   /** Number of requests that wait for a response of the client. */
@@ -99,14 +93,14 @@ export class CallMessages {
   /** Progress of other calls is dropped: their clients trust only the stream that their request was sent on. */
   #onProgress(text: string, value: JsonObject): void {
     const isRequested = progressTokenRange(this.#owner.call.spec.message) !== undefined;
-    if (isRequested && isSameId(this.#owner.requestId, tokenOf(value))) this.onProgress(text);
+    if (isRequested && isSameId(this.#owner.request.id, tokenOf(value))) this.onProgress(text);
   }
 
   /** Progress of the call, which gets the client's token in place of ours. */
   onProgress(text: string): void {
-    const { requestId, call, notify } = this.#owner;
+    const { request, call, notify } = this.#owner;
     const own = progressTokenOf(call.spec.message);
-    notify(own === undefined ? text : withToken(text, requestId, own));
+    notify(own === undefined ? text : withToken(text, request.id, own));
   }
 
   #wantsLog({ params }: JsonObject): boolean {
@@ -119,21 +113,33 @@ export class CallMessages {
   /** Relays a request to the client whose call caused it, if that supports it, else rejects it. */
   #onRequest(text: string, value: JsonObject): void {
     const { method, params } = value;
-    const { call, post, reject } = this.#owner;
+    const { call, fail } = this.#owner;
     this.hasRequests = true;
     this.#requests ??= this.#relayedRequests();
     const isClientGone = !call.sink || call.sink.client.session?.hasEnded === true;
     if (!isClientGone && this.#requests?.relay(text, value)) return;
     // An upstream may ping for as long as the call takes: pings do not count.
-    if (method === 'ping') return this.#pings.respond(text, method);
+    if (method === 'ping') {
+      this.#pings ??= new DefaultResponder((response) => this.#post(response));
+      return this.#pings.respond(text, method);
+    }
     if (typeof method === 'string') call.spec.rewriter?.onRejected?.(method, params);
-    if (++this.#rejected > MAX_REJECTED) return reject('keeps sending requests the client does not support');
-    post(rejectServerRequest(text, method)).catch(() => undefined);
+    if (++this.#rejected > MAX_REJECTED) {
+      const { address } = call.spec.upstream.transport;
+      return fail(new UpstreamError('invalid', address, 'keeps sending requests the client does not support'));
+    }
+    this.#post(rejectServerRequest(text, method)).catch(() => undefined);
+  }
+
+  /** Sends the upstream a message; resolves once it was accepted, rejects with `UpstreamError`. */
+  #post(text: string): Promise<void> {
+    return postInSession(this.#owner.call, this.#owner.request.session, text);
   }
 
   /** Requests are relayed on the call's own stream, or by suspending the call. Undefined if neither is possible. */
   #relayedRequests(): ServerRequests | undefined {
-    const { call, session: upstreamSession, post, fail, notify: send } = this.#owner;
+    const { call, request, fail, notify: send } = this.#owner;
+    const post = (text: string) => this.#post(text);
     const { serverRequests } = call.spec;
     if (serverRequests) {
       return serverRequests({
@@ -143,11 +149,19 @@ export class CallMessages {
       });
     }
     const { session, accepts, era } = call.sink?.client ?? {};
-    const isLegacy = era === 'legacy' && upstreamSession.era === 'legacy';
+    const isLegacy = era === 'legacy' && request.session.era === 'legacy';
     return session && accepts?.sse && isLegacy
       ? new RelayedServerRequests({ channel: () => session.channel(), send, post })
       : undefined;
   }
+}
+
+/** Sends the upstream a message in a session of a call; resolves once it was accepted. */
+export async function postInSession(call: AttemptedCall, session: UpstreamSession, message: string): Promise<void> {
+  const { upstream, edits, messages } = call.spec;
+  const sent = messages?.toUpstream(message) ?? message;
+  await postMessage(upstream.transport, [...session.identityHeaders, ...edits.headers], sent);
+  call.activeAt = performance.now();
 }
 
 /** Replaces our progress token, the id of the request, by the client's. */

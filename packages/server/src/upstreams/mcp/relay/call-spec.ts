@@ -2,12 +2,14 @@ import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
 import type { Edit } from '@sluice/protocol/json/text';
 import type { Era } from '@sluice/protocol/mcp/constants';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
+import type { UpstreamError } from '../../../http/client/errors.ts';
 import type { Entry } from '../../../registry/entries.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { ClientFacts } from '../../client-facts.ts';
 import type { ServerRequestSource, ServerRequests } from '../../client-requests.ts';
 import type { InFlightCalls } from '../../in-flight-calls.ts';
 import type { ResponseSink } from '../../response-sink.ts';
+import type { ReadRequest, UpstreamResponse } from '../response-handler.ts';
 import type { Upstream } from '../upstream.ts';
 import type { UpstreamSession } from '../upstream-sessions.ts';
 import type { ResultPositions } from './large-message.ts';
@@ -21,6 +23,32 @@ export interface CallDeps {
   /** Maximum size of a response that is buffered, in bytes. */
   readonly maxResponseBytes: number;
   readonly log: TargetLogger;
+}
+
+/** How an attempt of a call ends. */
+export type AttemptEnd =
+  | UpstreamResponse
+  /** A large result that was sent while it arrived, but for its end, which `relay` sends. */
+  | { readonly kind: 'relayed'; readonly value: JsonObject; readonly relay: { send(): void } }
+  /** `session-unknown`: the upstream did not process the request. `internal-error`: perhaps after another end. */
+  | { readonly kind: 'session-unknown'; readonly error: UpstreamError }
+  | { readonly kind: 'failed' | 'internal-error'; readonly error: unknown };
+
+/** A call that is attempted. */
+export interface AttemptedCall {
+  /** Time of the last activity of the upstream. */
+  activeAt: number;
+  /** A retry of the client replaces parts of it. */
+  readonly spec: CallSpec;
+  /** Undefined once the client has disconnected. */
+  readonly sink: ResponseSink | undefined;
+  onEnd(end: AttemptEnd): void;
+}
+
+/** The request of an attempt, and its session. */
+export interface RelayedRequest extends ReadRequest {
+  readonly id: number;
+  readonly session: UpstreamSession;
 }
 
 /** A response, as text and parsed. */

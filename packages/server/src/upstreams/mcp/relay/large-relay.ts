@@ -1,70 +1,97 @@
-import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
+import type { JsonObject } from '@sluice/protocol/json/parse';
+import { UpstreamError } from '../../../http/client/errors.ts';
 import type { ResponseBody, ResponseSink } from '../../response-sink.ts';
 import { isSameId } from '../request-ids.ts';
+import type { LargeMessageHandler } from '../response-handler.ts';
+import type { ResponseReader } from '../response-reader.ts';
+import type { AttemptedCall, RelayedRequest } from './call-spec.ts';
 import type { LargeMessage } from './large-message.ts';
+import { createsTask, isWaitingTask } from './response-rewrite.ts';
 
-/** What is known of a large response when it begins to arrive. */
-export interface LargeResponse {
-  /** Id of its request. */
-  readonly id: number;
-  /** Bytes of the content, if they are announced. */
-  readonly contentLength: number | undefined;
-  /** Maximum nesting of values. */
-  readonly maxDepth: number;
+/** A response that may be large. */
+export interface LargeRelayParts {
+  readonly call: AttemptedCall;
+  readonly request: RelayedRequest;
+  readonly reader: Pick<ResponseReader, 'isStream' | 'status'>;
+  /** Pauses the upstream until the client has read what was sent. */
+  readonly block: () => void;
 }
 
-/** Sends the client a large result while it arrives. Created with the first part of a large response. */
-export class LargeRelay {
-  readonly #large: LargeMessage;
-  readonly #response: LargeResponse;
-  readonly #sink: ResponseSink;
-  #body: ResponseBody | undefined = undefined;
+/** A result that is being sent. */
+interface BegunResult {
+  readonly large: LargeMessage;
+  readonly sink: ResponseSink;
+  readonly body: ResponseBody;
+}
 
-  constructor(large: LargeMessage, response: LargeResponse, sink: ResponseSink) {
-    this.#large = large;
+/** Sends the client a large result while it arrives. Created with the first part of a large message. */
+export class LargeRelay implements LargeMessageHandler {
+  readonly #response: LargeRelayParts;
+  #hasPart = false;
+  #begun: BegunResult | undefined = undefined;
+
+  constructor(response: LargeRelayParts) {
     this.#response = response;
-    this.#sink = sink;
   }
 
   /** True once the result is being sent. */
   get hasBegun(): boolean {
-    return this.#body !== undefined;
+    return this.#begun !== undefined;
   }
 
-  /** Begins to send the result, if it is known to be one and the sink takes parts. `isFirst`: its first part has arrived. */
-  begin(isFirst: boolean): void {
-    const { id, contentLength } = this.#response;
-    if (!this.#large.isRelayable(id)) return;
-    const length = contentLength && this.#large.lengthWithId(this.#sink.client.idText, contentLength);
-    this.#body = this.#sink.startBody(length, isFirst);
-  }
-
-  /** Why the result cannot be completed. */
-  get problem(): ReturnType<LargeMessage['problem']> {
-    return this.#large.problem(this.#response.maxDepth);
-  }
-
-  /** Sends what has arrived; false if the client reads too slowly. */
-  sendPart(): boolean {
+  onPart(large: LargeMessage, length?: number): void {
+    const { call, request, block } = this.#response;
+    const { sink } = call;
+    if (sink) this.#begun ??= this.#begin(large, length, sink);
+    this.#hasPart = true;
+    if (!this.#begun) return;
+    const problem = large.problem(request.maxBytes);
+    if (problem) throw this.#error(problem.kind, problem.what);
+    if (!sink) return large.take(this.#begun.sink.client.idText).free();
     // With a length, the last part completes the response for its client: it is sent when all of it has been checked.
-    return this.#large.length === this.#response.contentLength || this.send();
+    if (large.length !== length && !this.send()) block();
   }
 
-  /** Drops what has arrived: the client has disconnected. */
-  drop(): void {
-    this.#large.take(this.#sink.client.idText).free();
+  /**
+   * Begins to send the result if it is known to be one and the sink takes parts. Between eras, and if it begins an event stream, it
+   * is sent when it is complete.
+   */
+  #begin(large: LargeMessage, length: number | undefined, sink: ResponseSink): BegunResult | undefined {
+    const { call, request, reader } = this.#response;
+    if (reader.isStream || reader.status >= 300 || call.spec.rewriter || !large.isRelayable(request.id))
+      return undefined;
+    const sentLength = length && large.lengthWithId(sink.client.idText, length);
+    const body = sink.startBody(sentLength, !this.#hasPart);
+    return body && { large, sink, body };
   }
 
-  /** The known members of the complete response; undefined if it is not the result of the request. */
-  get result(): JsonObject | undefined {
-    const { value } = this.#large;
-    const isResult = isJsonObject(value) && !('error' in value) && isSameId(this.#response.id, value.id);
-    return isResult ? value : undefined;
+  onComplete(value: JsonObject | undefined): 'taken' | 'text' | 'bytes' {
+    const { call, request } = this.#response;
+    const { spec } = call;
+    const isTask = value !== undefined && createsTask(spec, request.session.era, value);
+    if (!this.#begun) {
+      const isWaiting = value !== undefined && spec.message.method === 'tasks/get' && isWaitingTask(value);
+      return isTask || isWaiting || (value && spec.rewriter?.needsText?.(value)) ? 'text' : 'bytes';
+    }
+    // The client of a task has the id of the upstream, which is not valid here.
+    if (isTask) throw this.#error('invalid', 'answered with a task that is too large');
+    if (!value || 'error' in value || !isSameId(request.id, value.id)) {
+      throw this.#error('invalid', 'answered with JSON that is not the response to the call');
+    }
+    call.onEnd({ kind: 'relayed', value, relay: this });
+    return 'taken';
   }
 
   /** Sends what has arrived, once all of it was checked. False if the client reads too slowly. */
   send(): boolean {
-    const { parts, free } = this.#large.take(this.#sink.client.idText);
-    return parts.length === 0 || this.#body?.write(parts, free) === true;
+    if (!this.#begun) return true;
+    const { large, sink, body } = this.#begun;
+    const { parts, free } = large.take(sink.client.idText);
+    return parts.length === 0 || body.write(parts, free);
+  }
+
+  #error(kind: UpstreamError['kind'], what: string): UpstreamError {
+    const { call, reader } = this.#response;
+    return new UpstreamError(kind, call.spec.upstream.transport.address, what, { status: reader.status });
   }
 }

@@ -5,11 +5,12 @@ import { UpstreamError } from '../../../http/client/errors.ts';
 import type { ClientFacts } from '../../client-facts.ts';
 import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall, SHUTTING_DOWN } from '../../in-flight-calls.ts';
 import { failedOutcome, type ResponseSink } from '../../response-sink.ts';
+import type { UpstreamResponse } from '../response-handler.ts';
 import { LOST_SESSION_REMEDY } from '../session-loss.ts';
 import type { UpstreamSession } from '../upstream-sessions.ts';
-import type { CallDeps, CallSpec } from './call-spec.ts';
-import { type AttemptEnd, type AttemptedCall, HttpAttempt } from './http-attempt.ts';
-import { createsTask, sendResponse, type UpstreamResponse } from './response-rewrite.ts';
+import type { AttemptEnd, AttemptedCall, CallDeps, CallSpec } from './call-spec.ts';
+import { HttpAttempt } from './http-attempt.ts';
+import { createsTask, sendResponse } from './response-rewrite.ts';
 
 /** Time that an upstream has to respond to a canceled call, in milliseconds. */
 const CANCELED_MS = 500;
@@ -117,8 +118,8 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
     if (attempt && response.kind === 'response' && createsTask(this.spec, attempt.session.era, value)) {
       return this.#cancelTimer ? this.#endCanceled() : this.#onTaskCreated(attempt, response.text, value);
     }
-    // An adapter may continue the call in its session, and the client may have to be notified that requests are canceled.
-    const respondsFirst = this.#sink.isAwaited && !this.spec.rewriter && !attempt?.pending;
+    // An adapter may continue the call in its session.
+    const respondsFirst = this.#sink.isAwaited && !this.spec.rewriter;
     if (!respondsFirst) this.#onResponded(value);
     sendResponse(this.#sink, this.spec, response);
     if (respondsFirst) this.#onResponded(value);
@@ -190,7 +191,7 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
   #onClientDisconnected(): void {
     this.#isClientDisconnected = true;
     if (this.#isDone) return;
-    if (this.#sink.client.era === 'legacy') return this.attempt?.onClientDisconnected();
+    if (this.#sink.client.era === 'legacy') return this.attempt?.response.onClientDisconnected();
     this.#sink.observer?.canceled(CLIENT_DISCONNECTED);
     this.#abandon(CLIENT_DISCONNECTED);
     this.#settle(false);

@@ -4,14 +4,8 @@ import { withoutRetiredCode } from '@sluice/protocol/mcp/era';
 import { withId } from '@sluice/protocol/mcp/message';
 import type { ClientFacts } from '../../client-facts.ts';
 import type { ResponseSink } from '../../response-sink.ts';
+import type { LargeResponse, UpstreamResponse } from '../response-handler.ts';
 import type { CallSpec, RewrittenResponse } from './call-spec.ts';
-import type { LargeMessage } from './large-message.ts';
-
-/** The response of an upstream. `value`: it parsed, or its known members; `status`: its HTTP status. */
-export type UpstreamResponse =
-  /** As text, which is replaced by that for the client. `isAscii`: the text is known to be ASCII. */
-  | { readonly kind: 'response'; text: string; value: JsonObject; status: number; isAscii: boolean }
-  | { readonly kind: 'large'; readonly large: LargeMessage; readonly value: JsonObject; readonly status: number };
 
 type TextResponse = Extract<UpstreamResponse, { kind: 'response' }>;
 
@@ -43,7 +37,7 @@ export function clientResponse(client: ClientFacts, spec: CallSpec, response: Te
 function sendLarge(
   sink: ResponseSink,
   { rewriter }: CallSpec,
-  { large, value, status: received }: Extract<UpstreamResponse, { kind: 'large' }>,
+  { large, value, status: received }: LargeResponse,
 ): void {
   const { idText, era } = sink.client;
   const rewritten = large.result && rewriter?.rewriteLarge(large.result, value, idText);

@@ -13,7 +13,7 @@ const MAX_FAILURES = 5;
 const TRANSIENT: ReadonlySet<UpstreamError['kind']> = new Set(['dropped', 'refused', 'timeout', 'http']);
 
 /** The end of a stream before its response, or of an attempt to resume it. */
-export type StreamEnd = Exclude<ResponseEnd, { kind: 'done' }>;
+export type StreamEnd = Extract<ResponseEnd, { kind: 'interrupted' | 'rejected' | 'session-unknown' }>;
 
 /**
  * Where, when and how often the event stream of a call is resumed (2025-11-25, "Resumability and Redelivery"). Created with the

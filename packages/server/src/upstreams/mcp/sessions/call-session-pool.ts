@@ -97,7 +97,7 @@ export class CallSessionPool {
     if (LIST_CHANGED_METHODS.has(method)) upstream.changed.emit({ kind: 'lists', method });
     else if (method === 'notifications/progress') this.#calls.dispatchProgress(session, text, value);
     else if (!this.#onTaskMessage?.(upstream, session, text, value)) {
-      return this.#calls.find(({ attempt }) => attempt?.session === session)?.attempt?.onMessage(text, value);
+      return this.#calls.find(({ attempt }) => attempt?.session === session)?.attempt?.response.onMessage(text, value);
     }
     return true;
   }

@@ -198,7 +198,8 @@ export class ResourceUpdates {
   readonly #onDrain: () => void;
   /** Uris of updates to send when the client reads again, once each. */
   readonly #pending = new Set<string>();
-  #blocked = false;
+  /** True while the client reads too slowly. */
+  isBlocked = false;
   /** As of the last call of `takeRestored`. */
   #hidden: ReadonlySet<string>;
 
@@ -211,11 +212,6 @@ export class ResourceUpdates {
     this.#session = client.session;
     this.#onDrain = onDrain;
     this.#hidden = this.hidden;
-  }
-
-  /** True while the client reads too slowly. */
-  get isBlocked(): boolean {
-    return this.#blocked;
   }
 
   /** Uris that the client is subscribed to at the upstream, without hidden ones. */
@@ -252,8 +248,8 @@ export class ResourceUpdates {
   /** Sends a notification of the upstream. False: the client reads slowly, wait for `onDrain`. */
   send(text: string): boolean {
     if (this.channel.send(text)) return true;
-    if (this.#blocked) return false;
-    this.#blocked = true;
+    if (this.isBlocked) return false;
+    this.isBlocked = true;
     this.channel.onDrain(() => this.#flush());
     return false;
   }
@@ -266,19 +262,19 @@ export class ResourceUpdates {
   /** Drops pending updates: the client no longer listens. */
   clear(): void {
     this.#pending.clear();
-    this.#blocked = false;
+    this.isBlocked = false;
   }
 
   #notify(uri: string): void {
-    if (this.#blocked) this.#pending.add(uri);
+    if (this.isBlocked) this.#pending.add(uri);
     else this.send(legacyResourceUpdated(uri));
   }
 
   #flush(): void {
-    this.#blocked = false;
+    this.isBlocked = false;
     const uris = [...this.#pending];
     this.#pending.clear();
     for (const uri of uris) this.#notify(uri);
-    if (!this.#blocked) this.#onDrain();
+    if (!this.isBlocked) this.#onDrain();
   }
 }

@@ -4,16 +4,11 @@ import { type ReconnectDelayOptions, withTimeout } from '@sluice/protocol/timing
 import type { UpstreamTransport } from '../../../http/client/client.ts';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import { filterHeaders } from '../../../http/header-lines.ts';
+import type { ResponseEnd, RpcResponseHandler } from '../response-handler.ts';
+import { ResponseReader } from '../response-reader.ts';
 import type { LegacyClient } from '../rpc-client.ts';
 import { DefaultResponder, postMessage } from '../rpc-request.ts';
-import {
-  type ConnectionEnd,
-  type ConnectionHandler,
-  isTemporary,
-  MAX_EVENT_BYTES,
-  Reconnector,
-  StreamConnection,
-} from './reconnecting-stream.ts';
+import { type Connection, isTemporary, MAX_EVENT_BYTES, Reconnector } from './reconnecting-stream.ts';
 
 /** Optional callbacks of a {@link NotificationStream}, and `onMessage`; none from its constructor, none after `close`. */
 export interface NotificationStreamHandler {
@@ -51,13 +46,15 @@ const STABLE_MS = 10_000;
  * immediately and again whenever it ends, after the upstream's `retry` time and from the last event id. Closed if the
  * upstream offers no stream (405 or another 4xx). Has no idle timeout.
  */
-export class NotificationStream implements ConnectionHandler {
+export class NotificationStream implements RpcResponseHandler {
   readonly #transport: UpstreamTransport;
   readonly #session: Pick<LegacyClient, 'sessionHeaders' | 'isLost'>;
   readonly #headers: readonly string[];
   readonly #handler: NotificationStreamHandler;
   readonly #maxEventBytes: number;
-  readonly #connection: Reconnector<StreamConnection>;
+  readonly #connection: Reconnector;
+  /** Reads the current connection. */
+  #reader: ResponseReader | undefined = undefined;
   readonly #responder: DefaultResponder;
   readonly #opened = Promise.withResolvers<void>();
   #lastEventId: string | undefined = undefined;
@@ -116,9 +113,9 @@ export class NotificationStream implements ConnectionHandler {
     this.#handler.onOpen?.(!this.#isFirst && !this.#isResumed);
   }
 
-  onMessage(text: string, value: JsonObject): boolean {
+  onMessage(text: string, value: JsonObject): void {
     this.#connection.delay.reset();
-    return this.#connection.deliver(() => this.#handler.onMessage(text, value));
+    if (!this.#connection.deliver(() => this.#handler.onMessage(text, value))) this.#reader?.pause();
   }
 
   onCursor(id: string | undefined, retryMs: number | undefined): void {
@@ -126,7 +123,11 @@ export class NotificationStream implements ConnectionHandler {
     if (retryMs !== undefined) this.#connection.delay.setRetryMs(retryMs);
   }
 
-  onClosed({ error, status }: ConnectionEnd): void {
+  onEnd(end: ResponseEnd): void {
+    if (this.#closed) return;
+    const error = 'error' in end && end.error instanceof UpstreamError ? end.error : undefined;
+    // That of a response that is no event stream.
+    const status = 'status' in end && !this.#reader?.isStream ? end.status : undefined;
     // A stream that ends immediately, without a message or an event id, is reopened with increasing delay.
     const lasted = performance.now() - (this.#openedAt ?? Number.POSITIVE_INFINITY);
     if (lasted > STABLE_MS || (this.#openedAt !== undefined && this.#lastEventId !== undefined)) {
@@ -172,7 +173,7 @@ export class NotificationStream implements ConnectionHandler {
     this.#isFirst = false;
   }
 
-  #connect(): StreamConnection {
+  #connect(): Connection {
     const eventId = this.#lastEventId;
     this.#isResumed = eventId !== undefined;
     const headers = eventId === undefined ? this.#headers : [...this.#headers, 'last-event-id', eventId];
@@ -183,6 +184,9 @@ export class NotificationStream implements ConnectionHandler {
       maxBytes: this.#maxEventBytes,
       requiresStream: true,
     };
-    return new StreamConnection(this.#transport, { method: 'GET', headers }, read, this);
+    const reader = new ResponseReader(this.#transport.address, read, this);
+    this.#reader = reader;
+    reader.send(this.#transport, { method: 'GET', headers });
+    return { resume: () => reader.resume(), close: () => reader.abort() };
   }
 }

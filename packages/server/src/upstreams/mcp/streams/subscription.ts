@@ -69,7 +69,7 @@ export class Subscription implements DriverHandler, EventListenerObject {
   isActive = false;
   readonly #options: SubscriptionOptions;
   readonly #grantBy: number;
-  readonly #connection: Reconnector<SubscriptionDriver>;
+  readonly #connection: Reconnector;
   #stableTimer: NodeJS.Timeout | undefined = undefined;
   #isStable = false;
 

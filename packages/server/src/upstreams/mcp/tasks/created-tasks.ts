@@ -205,7 +205,7 @@ export class CreatedTasks implements TaskHandler {
     while (!settled.aborted && !isTerminal(last.status)) {
       const params = { taskId: target.upstreamId, statusMessage: last.statusMessage ?? null };
       const value = { jsonrpc: '2.0', method: TASK_STATUS_NOTIFICATION, params };
-      call.attempt?.onMessage(JSON.stringify(value), value);
+      call.attempt?.response.onMessage(JSON.stringify(value), value);
       await delay(pollDelayMs(last), undefined, { ref: false, signal: settled }).catch(() => undefined);
       // A failed request is repeated. If the task no longer exists, the request for its result fails, and the polling ends.
       const reply = settled.aborted ? undefined : await requestTask(target, 'tasks/get');
