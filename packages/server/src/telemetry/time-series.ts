@@ -8,6 +8,7 @@ import {
   TIME_SERIES_STEP_S,
   type TimeSeriesGrouping,
   type TimeSeriesResponse,
+  type ToolCallErrorCategory,
   type ToolCallOutcome,
   toolCallOutcome,
 } from '@sluice/contract';
@@ -101,26 +102,32 @@ function increment(counts: Uint32Array, at: number, by = 1): void {
   counts[at] = (counts[at] ?? 0) + by;
 }
 
+type LabelsOf<First, Second> = (first: First, second: Second | '') => CallSeries['labels'];
+
 /** The groups of one kind: at most 200, and one for all calls beyond. A group without calls for an hour makes room. */
-class CallGroups {
+class CallGroups<First extends string = string, Second extends string = string> {
   /** By the two parts of their keys: to find one, no text has to be made of them. */
-  readonly #groups = new Map<string, Map<string, CallCounts>>();
+  readonly #groups = new Map<First, Map<Second | '', CallCounts>>();
   #size = 0;
+  readonly #labelsOf: LabelsOf<First, Second>;
   readonly #bounds: Float64Array;
   readonly #other: CallCounts;
   /** The step in which there was last no room. */
   #fullIn = 0;
 
-  constructor(bounds: Float64Array = BOUNDS) {
+  /** `labelsOf` returns the labels of the group with a key. */
+  constructor(labelsOf: LabelsOf<First, Second>, bounds: Float64Array = BOUNDS) {
+    this.#labelsOf = labelsOf;
     this.#bounds = bounds;
     this.#other = new CallCounts({ other: true }, bounds);
   }
 
-  add([first, second = '']: readonly [string, string?], labels: () => CallSeries['labels'], step: number): CallCounts {
+  /** Returns the group with a key, for a call in this step. */
+  group(step: number, first: First, second: Second | '' = ''): CallCounts {
     const known = this.#groups.get(first)?.get(second);
     if (known) return known;
     if (this.#size >= MAX_TIME_SERIES && !this.#makeRoom(step)) return this.#other;
-    const added = new CallCounts(labels(), this.#bounds);
+    const added = new CallCounts(this.#labelsOf(first, second), this.#bounds);
     this.#groups.getOrInsertComputed(first, () => new Map()).set(second, added);
     this.#size++;
     return added;
@@ -191,13 +198,16 @@ export class TimeSeries {
   readonly #options: TimeSeriesOptions;
   readonly #now: () => number;
   readonly #all = new CallCounts({}, BOUNDS);
-  readonly #groups: Readonly<Record<TimeSeriesGrouping, CallGroups>> = {
-    namespace: new CallGroups(),
-    forward: new CallGroups(),
-    tool: new CallGroups(),
-    method: new CallGroups(METHOD_BOUNDS),
-    outcome: new CallGroups(),
-  };
+  readonly #groups = {
+    namespace: new CallGroups((namespace) => ({ namespace })),
+    forward: new CallGroups((kind, name) => ({ [kind]: name })),
+    tool: new CallGroups((namespace, tool) => ({ namespace, tool })),
+    method: new CallGroups((method) => ({ method }), METHOD_BOUNDS),
+    outcome: new CallGroups<ToolCallOutcome, ToolCallErrorCategory>((outcome, category) => ({
+      outcome,
+      ...(category !== '' && { category }),
+    })),
+  } satisfies Record<TimeSeriesGrouping, Pick<CallGroups, 'since'>>;
   readonly #samples = new Array<ServiceSample | undefined>(STEPS).fill(undefined);
   readonly #delay: ReturnType<typeof monitorEventLoopDelay> = monitorEventLoopDelay({
     resolution: DELAY_RESOLUTION_MS,
@@ -301,8 +311,7 @@ export class TimeSeries {
     for (const [method, counts] of methods) {
       const before = this.#methods.get(method);
       const added = counts.map((count, at) => count - (before?.[at] ?? 0));
-      if (added.some((count) => count > 0))
-        this.#groups.method.add([method], () => ({ method }), step).addAll(step, added);
+      if (added.some((count) => count > 0)) this.#groups.method.group(step, method).addAll(step, added);
     }
     this.#methods = methods;
   }
@@ -316,16 +325,14 @@ export class TimeSeries {
     const category = details.type === 'FAILED' && outcome === 'failed' ? details.category : undefined;
     const counts = [
       this.#all,
-      namespaces.add([namespace], () => ({ namespace }), step),
-      tools.add([namespace, tool], () => ({ namespace, tool }), step),
-      outcomes.add([outcome, category], () => ({ outcome, ...(category && { category }) }), step),
+      namespaces.group(step, namespace),
+      tools.group(step, namespace, tool),
+      outcomes.group(step, outcome, category),
     ];
     // An evaluator rejected the call, or there was no room to evaluate it: forward and service neither got it nor failed.
     const isUnsent = details.type === 'FAILED' && details.evaluator !== undefined;
-    if (!isUnsent && forward !== undefined) counts.push(forwards.add(['forward', forward], () => ({ forward }), step));
-    else if (!isUnsent && service !== undefined) {
-      counts.push(forwards.add(['service', service], () => ({ service }), step));
-    }
+    if (!isUnsent && forward !== undefined) counts.push(forwards.group(step, 'forward', forward));
+    else if (!isUnsent && service !== undefined) counts.push(forwards.group(step, 'service', service));
     // A call that fails before its start has no latency.
     const bucket = details.durationMs > 0 ? bucketOf(details.durationMs, BOUNDS) : undefined;
     for (const each of counts) each.add(step, outcome, bucket);
