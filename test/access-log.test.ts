@@ -77,7 +77,7 @@ const POSTED = {
   namespace: 'default',
   client: '127.0.0.1',
 };
-const CALLED = { ...POSTED, mcp_method: 'tools/call', decision: 'forwarded', filter: 'service_methods' };
+const CALLED = { ...POSTED, mcp_method: 'tools/call', handled: 'proxied', filter: 'service_methods' };
 /** Members of the last event of a relayed tool call, which its access line contains too. */
 const event = (isError: boolean, last: object = { event_type: 'COMPLETED' }) => ({
   ...last,
@@ -135,7 +135,7 @@ describe('of an MCP request', () => {
   it('contains the rejection', async () => {
     await call('unknown');
     const reason = 'tool not found: unknown';
-    expect(await line()).toEqual({ ...CALLED, decision: 'refused', reason, error_code: -32602, outcome: 'failed' });
+    expect(await line()).toEqual({ ...CALLED, handled: 'rejected', reason, error_code: -32602, outcome: 'failed' });
   });
 
   it('shows that the service responded by itself', async () => {
@@ -145,24 +145,24 @@ describe('of an MCP request', () => {
       ...POSTED,
       mcp_method,
       user: 'ada',
-      decision: 'answered',
+      handled: 'local',
       filter: 'service_methods',
     });
   });
 
   it('names a prompt', async () => {
     await modern().call('prompts/get', '{"name":"greeting"}', marked());
-    expect(await line()).toMatchObject({ mcp_method: 'prompts/get', prompt: 'greeting', decision: 'forwarded' });
+    expect(await line()).toMatchObject({ mcp_method: 'prompts/get', prompt: 'greeting', handled: 'proxied' });
   });
 
   it('contains the error of an invalid message', async () => {
     await post(service.url(), '{', marked());
-    expect(await line()).toMatchObject({ status: 400, decision: 'refused', error_code: -32700, filter: 'mcp' });
+    expect(await line()).toMatchObject({ status: 400, handled: 'rejected', error_code: -32700, filter: 'mcp' });
     await post(service.url('nowhere'), '{"jsonrpc":"2.0","id":1,"method":"ping"}', marked());
     const path = '/nowhere/mcp';
-    expect(await line()).toMatchObject({ path, status: 404, decision: 'refused', error_code: -32600 });
+    expect(await line()).toMatchObject({ path, status: 404, handled: 'rejected', error_code: -32600 });
     await modern().call('x'.repeat(5_000), '{}', marked());
-    expect(await line()).toMatchObject({ mcp_method: 'x'.repeat(1_024), error_code: -32601, decision: 'refused' });
+    expect(await line()).toMatchObject({ mcp_method: 'x'.repeat(1_024), error_code: -32601, handled: 'rejected' });
   });
 
   it('is written for requests without a message', async () => {
@@ -171,7 +171,7 @@ describe('of an MCP request', () => {
       origin: 'http://localhost',
       'access-control-request-method': 'POST',
     });
-    expect(await line()).toMatchObject({ method: 'OPTIONS', status: 204, decision: 'answered', filter: 'cors' });
+    expect(await line()).toMatchObject({ method: 'OPTIONS', status: 204, handled: 'local', filter: 'cors' });
     const client = await sessionClient(service.url());
     await send(service.url(), 'DELETE', { ...client.headers, ...marked() });
     expect(await line()).toMatchObject({ method: 'DELETE', status: 204, session_id: expect.any(String) });
@@ -187,7 +187,7 @@ describe('of an MCP request', () => {
     expect(await line()).toMatchObject({
       method: 'GET',
       status: 200,
-      client_left: true,
+      client_disconnected: true,
       session_id: expect.any(String),
     });
     expect(performance.now() - before).toBeLessThan(10_000);
@@ -195,7 +195,7 @@ describe('of an MCP request', () => {
 });
 
 describe('of a request that is rejected early', () => {
-  const rejected = { target: 'service::mcp::access', method: 'POST', path: '/default/mcp', decision: 'refused' };
+  const rejected = { target: 'service::mcp::access', method: 'POST', path: '/default/mcp', handled: 'rejected' };
   const port = () => Number(service.mcp.split(':').at(-1));
 
   it.each([
@@ -236,7 +236,7 @@ describe('of a request that is rejected early', () => {
     const failed = once(sent, 'error');
     sent.destroy(new Error('left'));
     await failed;
-    expect(await line()).toMatchObject({ status: 499, client_left: true });
+    expect(await line()).toMatchObject({ status: 499, client_disconnected: true });
   });
 });
 
@@ -249,7 +249,7 @@ describe('of a completion', () => {
     msg: 'request',
     method: 'POST',
     path: '/v1/chat/completions',
-    decision: 'forwarded',
+    handled: 'proxied',
     filter: 'load_balancer',
     client: '127.0.0.1',
   };

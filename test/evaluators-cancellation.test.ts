@@ -83,7 +83,7 @@ async function counts() {
 const disconnections = () =>
   evaluated.service.log
     .map(parseObject)
-    .filter(({ client_left, mcp_method }) => client_left && mcp_method === 'tools/call');
+    .filter(({ client_disconnected, mcp_method }) => client_disconnected && mcp_method === 'tools/call');
 
 /** Log line of a canceled evaluation. */
 const CANCELED = { level: 'info', msg: 'evaluation canceled', evaluator: 'gate', decision: 'cancelled' };

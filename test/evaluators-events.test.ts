@@ -105,7 +105,7 @@ describe.each(['legacy', 'modern'] as const)('a call of a %s client', (era) => {
       duration: 0,
     });
     expect(await accessLine()).toMatchObject({
-      decision: 'refused',
+      handled: 'rejected',
       error_code: -32001,
       evaluator: 'gate',
       reason: 'not today',

@@ -42,7 +42,7 @@ describe('a completion', () => {
       'http.request.method': 'POST',
       'http.response.status_code': 200,
       'url.path': '/v1/chat/completions',
-      'sluice.decision': 'forwarded',
+      'sluice.handled': 'proxied',
     });
     const client = await span('client');
     expect(client).toMatchObject({ name: 'chat m-1', parentSpanId: server.spanId, status: 'unset' });
@@ -93,8 +93,8 @@ describe('a completion', () => {
       expect(await span(kind)).toMatchObject({ status: 'error', attributes: { 'error.type': 'dropped' } });
     }
     const line = () => traced.gateway.logs.find(({ trace_id }) => trace_id === agent.traceId);
-    await expect.poll(line).toMatchObject({ status: 200, error_type: 'dropped', decision: 'forwarded' });
-    expect(line()).not.toHaveProperty('client_left');
+    await expect.poll(line).toMatchObject({ status: 200, error_type: 'dropped', handled: 'proxied' });
+    expect(line()).not.toHaveProperty('client_disconnected');
   });
 
   it('is forwarded as its %s client sent it, without additions', async () => {

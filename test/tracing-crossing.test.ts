@@ -131,7 +131,7 @@ it('a batch has a span and a line for each of its messages', async () => {
 
   await lines((line) => line.x_request_id === 'batch-1' && line.in_batch === undefined);
   const all = await lines((line) => line.x_request_id === 'batch-1');
-  const called = { in_batch: true, mcp_method: 'tools/call', tool: 'old_tracked', decision: 'forwarded', status: 200 };
+  const called = { in_batch: true, mcp_method: 'tools/call', tool: 'old_tracked', handled: 'proxied', status: 200 };
   expect(all).toHaveLength(4);
   expect(all).toEqual(
     expect.arrayContaining([
@@ -177,7 +177,7 @@ it('a call whose client disconnects has a complete span and a log line', async (
   });
   expect(client).toMatchObject({ status: 'error', attributes: { 'error.type': 'cancelled' } });
   expect(await lines((line) => line.trace_id === agent.traceId)).toEqual([
-    expect.objectContaining({ client_left: true, status: 499, tool: 'up_tracked', decision: 'forwarded' }),
+    expect.objectContaining({ client_disconnected: true, status: 499, tool: 'up_tracked', handled: 'proxied' }),
   ]);
   if (before !== undefined) traced.upstream.scripts['tools/call'] = before;
 });

@@ -117,7 +117,7 @@ describe.each(['legacy', 'modern'] as const)('a tool of an upstream, called by a
       'network.transport': 'tcp',
       'network.protocol.name': 'http',
       'client.address': '127.0.0.1',
-      'sluice.decision': 'forwarded',
+      'sluice.handled': 'proxied',
       'sluice.namespace': 'default',
     });
     expect(client).toMatchObject({ name: 'tools/call tracked', kind: 'client', status: 'unset' });
@@ -204,7 +204,7 @@ describe.each(['legacy', 'modern'] as const)('a tool of an upstream, called by a
     });
     expect(text).toContain('done');
     const [server, client] = await Promise.all([spanOf(agent, 'server'), spanOf(agent, 'client')]);
-    expect(server).toMatchObject({ parentSpanId: agent.spanId, attributes: { 'sluice.decision': 'forwarded' } });
+    expect(server).toMatchObject({ parentSpanId: agent.spanId, attributes: { 'sluice.handled': 'proxied' } });
     expect(client).toMatchObject({
       name,
       parentSpanId: server.spanId,

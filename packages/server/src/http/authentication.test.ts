@@ -114,7 +114,7 @@ it('a request whose client disconnects meanwhile is not served', async () => {
   await send('/fast');
   expect(served).toEqual(['/fast']);
   expect(lines.map((line) => JSON.parse(line))).toMatchObject([
-    { path: '/slow', status: 499, client_left: true },
+    { path: '/slow', status: 499, client_disconnected: true },
     { path: '/fast', status: 200, user: 'ann' },
   ]);
 });

@@ -44,7 +44,7 @@ describe.each(LISTENERS)('on the listener %s', (listener) => {
     ['an unknown transfer coding', 'GET /x HTTP/1.1', `${CLOSE}Transfer-Encoding: x, chunked\r\n`, 'Transfer-Encoding'],
   ])('rejects %s with a reason and closes the connection', async (_name, line, headers, reason) => {
     const { status, body, access } = await exchange(listener, line, headers.replace('Connection: close\r\n', ''));
-    expect([status, access.status, access.decision]).toEqual([400, 400, 'refused']);
+    expect([status, access.status, access.handled]).toEqual([400, 400, 'rejected']);
     expect(body).toContain(reason);
     expect(backend.requests).toEqual([]);
   });

@@ -92,17 +92,17 @@ test('statistics are read from Sluice, and written to the backend', async () => 
   expect(seen).toHaveLength(1);
 });
 
-test('a request is logged as forwarded only if it was sent to the backend', async () => {
+test('a request is logged as proxied only if it was sent to the backend', async () => {
   const { url } = await backend();
   const { host } = new URL(url);
   for (const [address, path, ...told] of [
-    [url, '/api/v1/chat', 201, 'forwarded', host],
+    [url, '/api/v1/chat', 201, 'proxied', host],
     // The backend rejects what it cannot parse.
-    [url, '/api/v1/chat/%zz', 201, 'forwarded', host],
-    [url, '/api/v1/chat/../x', 400, 'refused', undefined],
-    ['', '/api/v1/chat', 503, 'refused', undefined],
+    [url, '/api/v1/chat/%zz', 201, 'proxied', host],
+    [url, '/api/v1/chat/../x', 400, 'rejected', undefined],
+    ['', '/api/v1/chat', 503, 'rejected', undefined],
     // Prefixes are matched before the path is decoded.
-    ['', '/api/v1/management/statistics/%', 503, 'refused', undefined],
+    ['', '/api/v1/management/statistics/%', 503, 'rejected', undefined],
   ] as const) {
     const service = await serviceWith(address);
     const port = Number(new URL(service.management).port);
@@ -111,7 +111,7 @@ test('a request is logged as forwarded only if it was sent to the backend', asyn
       const lines = service.log.map((text): Record<string, unknown> => JSON.parse(text));
       return lines
         .filter(({ target }) => target === 'service::mgmt::access')
-        .map((line) => [line.path, line.status, line.decision, line.upstream]);
+        .map((line) => [line.path, line.status, line.handled, line.upstream]);
     };
     await expect.poll(logged).toEqual([[path, ...told]]);
   }

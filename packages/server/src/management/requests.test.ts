@@ -150,7 +150,7 @@ test('an aborted upload changes nothing and is logged with status 499', async ()
   socket.destroy();
   const aborted = () => api.log.map((line) => JSON.parse(line)).filter(({ status }) => status === 499);
   await expect.poll(aborted).toHaveLength(1);
-  expect(aborted()[0]).toMatchObject({ method: 'POST', path: '/api/v1/namespaces', client_left: true });
+  expect(aborted()[0]).toMatchObject({ method: 'POST', path: '/api/v1/namespaces', client_disconnected: true });
   expect(api.registry.current.namespace('gone')).toBeUndefined();
 });
 

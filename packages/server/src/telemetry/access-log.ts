@@ -7,7 +7,7 @@ import { jsonString, LineField, type LineLogger } from './log.ts';
 import { roundMs } from './metrics/instruments.ts';
 import { CLIENT_CLOSED_REQUEST } from './metrics/request-metrics.ts';
 import { boundedName, loggableMethod, loggablePath, type Subject } from './redaction.ts';
-import { decisionOf, spanOf } from './request-spans.ts';
+import { handledOf, spanOf } from './request-spans.ts';
 import { outcomeOf, type ToolCallRecord } from './tool-calls/event.ts';
 
 const MAX_REASON_LENGTH = 200;
@@ -39,7 +39,7 @@ export class AccessLog {
     if (!this.#enabled) return;
     const { head, principal, correlation, message, facts } = exchange;
     const { subject, error, rejection, filter, upstream, failure } = facts;
-    const decision = decisionOf(facts);
+    const handled = handledOf(facts);
     const path = loggablePath(head.target);
     const level = this.#probes.size > 0 && status < 400 && this.#probes.has(path) ? 'debug' : 'info';
     const metadata = this.#withMetadata ? metadataOf(exchange) : undefined;
@@ -47,7 +47,7 @@ export class AccessLog {
     let line = METHOD.text(head.method);
     line += PATH.text(path);
     line += `,"status":${status},"duration_ms":${roundMs(durationMs)}`;
-    line += DECISION.text(decision);
+    line += HANDLED.text(handled);
     line += FILTER.text(filter);
     line += NAMESPACE.text(exchange.namespace?.name);
     line += MCP_METHOD.text(mcpMethod);
@@ -55,10 +55,10 @@ export class AccessLog {
     line += UPSTREAM.text(upstream);
     if (error) line += `,"error_code":${error.code}`;
     if (rejection) line += `,"evaluator":${jsonString(rejection.evaluator)}`;
-    if (decision === 'refused') line += idField('reason', reasonOf(exchange));
+    if (handled === 'rejected') line += idField('reason', reasonOf(exchange));
     line += ERROR_TYPE.text(failure);
     if (head.inBatch) line += ',"in_batch":true';
-    if (!isComplete && failure === undefined) line += ',"client_left":true';
+    if (!isComplete && failure === undefined) line += ',"client_disconnected":true';
     line += CLIENT.text(head.address);
     line += USER.text(principal.id.slice(0, MAX_USER_LENGTH) || undefined);
     if (exchange.session) line += `,"session_id":"${exchange.session.id}"`;
@@ -97,7 +97,7 @@ function toolCallFields({ eventId, identity, details, completionId }: ToolCallRe
 
 const METHOD = new LineField('method');
 const PATH = new LineField('path');
-const DECISION = new LineField('decision');
+const HANDLED = new LineField('handled');
 const FILTER = new LineField('filter');
 const NAMESPACE = new LineField('namespace');
 const MCP_METHOD = new LineField('mcp_method');

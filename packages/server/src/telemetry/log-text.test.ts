@@ -55,7 +55,7 @@ describe('a line of the log as text', () => {
         path: '/default/mcp',
         status: 200,
         duration_ms: 12.345,
-        decision: 'forwarded',
+        handled: 'proxied',
         mcp_method: 'tools/call',
         tool: 'echo',
         upstream: 'crm',
@@ -63,7 +63,7 @@ describe('a line of the log as text', () => {
         trace_id: '0123456789abcdef',
         is_error: false,
       },
-      '00:00:00 INFO  mcp       POST /default/mcp 200 12 ms tools/call echo decision=forwarded upstream=crm is_error=false\n',
+      '00:00:00 INFO  mcp       POST /default/mcp 200 12 ms tools/call echo handled=proxied upstream=crm is_error=false\n',
     ],
   ])('%s %s %s', (target, level, msg, fields, expected) => {
     expect(text(target, level, msg, fields)).toBe(expected);

@@ -43,5 +43,5 @@ it.each([
   const lines = service.log
     .map((line): Record<string, unknown> => JSON.parse(line))
     .filter((line) => line.target === target && String(line.path).startsWith(path));
-  expect(lines.map((line) => [line.path, line.status, line.client_left])).toEqual([[paths[0], 499, true]]);
+  expect(lines.map((line) => [line.path, line.status, line.client_disconnected])).toEqual([[paths[0], 499, true]]);
 });

@@ -66,13 +66,13 @@ function serverSpan({ head, message, facts }: Exchange): SpanStart | undefined {
   return facts.upstream === undefined ? undefined : { name: head.method, role: 'server', startedAt };
 }
 
-/** Result of a request: rejected, forwarded to an upstream, or answered by the service. */
-export type Decision = 'refused' | 'forwarded' | 'answered';
+/** How a request was handled: rejected, sent to an upstream, or served by the service itself. */
+export type Handled = 'rejected' | 'proxied' | 'local';
 
-/** Returns the result of a request. */
-export function decisionOf({ upstream, resumesCall, rejected }: ExchangeFacts): Decision {
-  if (upstream !== undefined || resumesCall) return 'forwarded';
-  return rejected ? 'refused' : 'answered';
+/** Returns how a request was handled. */
+export function handledOf({ upstream, resumesCall, rejected }: ExchangeFacts): Handled {
+  if (upstream !== undefined || resumesCall) return 'proxied';
+  return rejected ? 'rejected' : 'local';
 }
 
 /** Sets the name and attributes of the span of a request at its end; never arguments or results. */
@@ -82,7 +82,7 @@ function completeServerSpan(span: Span, exchange: Exchange, status: number): voi
   if (head.address !== undefined) attributes['client.address'] = head.address;
   if (correlation.conversationId !== undefined) attributes['gen_ai.conversation.id'] = correlation.conversationId;
   if (principal.id !== '') attributes['enduser.id'] = principal.id.slice(0, MAX_USER_LENGTH);
-  attributes['sluice.decision'] = decisionOf(facts);
+  attributes['sluice.handled'] = handledOf(facts);
   if (facts.outcome !== undefined && facts.outcome !== 'completed') attributes['sluice.outcome'] = facts.outcome;
   if (message && message.kind !== 'response') return setMessageAttributes(span, exchange, message);
   attributes['http.request.method'] = head.method;
