@@ -106,6 +106,9 @@ export function importCycles(files: readonly SourceFile[]): string[][] {
   return cycles;
 }
 
+/** Most lines of a file of the service. */
+export const MAX_LINES = 500;
+
 /** Size of a set of files. */
 export interface Sizes {
   readonly files: number;
@@ -114,7 +117,7 @@ export interface Sizes {
   readonly p90: number;
   /** Files below 25 lines. */
   readonly tiny: number;
-  /** Files above 600 lines. */
+  /** Files with more than {@link MAX_LINES} lines. */
   readonly huge: readonly string[];
 }
 
@@ -128,6 +131,6 @@ export function sizesOf(files: readonly SourceFile[]): Sizes {
     median: at(0.5),
     p90: at(0.9),
     tiny: lines.filter((count) => count < 25).length,
-    huge: files.filter((file) => file.lines > 600).map(({ path, lines: count }) => `${path} (${count})`),
+    huge: files.filter((file) => file.lines > MAX_LINES).map(({ path, lines: count }) => `${path} (${count})`),
   };
 }

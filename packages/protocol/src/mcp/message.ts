@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { ChunkBuffer } from '../chunk-buffer.ts';
 import { isJsonObject, type JsonObject, MAX_PARSED_VALUES, parseJson, tryParseJson } from '../json/parse.ts';
 import { MAX_TOKEN_BYTES } from '../json/scanner.ts';
-import { applyEdits, type Edit, findMember, members, memberText, stringAt, stringValue } from '../json/text.ts';
+import { applyEdits, type Edit, memberText, stringAt, stringValue } from '../json/text.ts';
 import { quoteText } from '../text.ts';
 import { isLogLevel } from './capabilities.ts';
 import {
@@ -11,7 +11,6 @@ import {
   INVALID_REQUEST,
   META_CLIENT_CAPABILITIES,
   META_LOG_LEVEL,
-  METHOD_NOT_FOUND,
   PARSE_ERROR,
 } from './constants.ts';
 import { type Envelope, type ScannedMember, scanEnvelope, scanText, toTextPositions } from './envelope.ts';
@@ -415,18 +414,6 @@ function malformed(code: number, message: string, idText = 'null'): Malformed {
   return { kind: 'malformed', code, message, idText };
 }
 
-/**
- * The response to a server request that cannot be sent to a client: an empty result for `ping`, else -32601. `text`:
- * the request, whose exact id is repeated.
- */
-export function rejectServerRequest(text: string, method: unknown): string {
-  const response =
-    method === 'ping'
-      ? '"result":{}'
-      : `"error":{"code":${METHOD_NOT_FOUND},"message":"the client does not accept server requests on this connection"}`;
-  return `{"jsonrpc":"2.0","id":${memberText(text, 'id')},${response}}`;
-}
-
 /** Name and version of a client or server (MCP `Implementation`). */
 export interface Implementation {
   readonly name: string;
@@ -439,27 +426,9 @@ export function resultText(era: Era, result: JsonObject): string {
   return JSON.stringify(era === 'modern' ? { ...result, resultType: 'complete' } : result);
 }
 
-/** Replaces the id of a response; `idText` is JSON text. */
-export function withId(text: string, idText: string): string {
-  const id = findMember(text, 'id');
-  if (id) return text.slice(0, id.start) + idText + text.slice(id.end);
-  // An error without an id.
-  return text.replace('{', () => `{"id":${idText},`);
-}
-
 /** Positions of the members of the object with this key; empty if there is none. */
 export function membersOf(scanned: readonly ScannedMember[], key: string): readonly ScannedMember[] {
   return scanned.find((member) => member.key === key)?.members ?? NO_MEMBERS;
-}
-
-/** JSON text of a member of `params`. */
-export function paramText(text: string, name: string): string | undefined {
-  return memberText(memberText(text, 'params') ?? '', name);
-}
-
-/** JSON text of the progress token, if the request has one. */
-export function progressTokenText(text: string): string | undefined {
-  return memberText(paramText(text, '_meta') ?? '', 'progressToken');
 }
 
 /** Position of the progress token; undefined if the client requests no progress. */
@@ -471,18 +440,6 @@ export function progressTokenRange({ paramMembers }: RequestMessage): Range | un
 export function progressTokenOf(message: RequestMessage): string | undefined {
   const range = progressTokenRange(message);
   return range && slice(message.bytes ?? message.text, range);
-}
-
-/** Replaces the value of a member of `params`, if it exists. */
-export function withParam(text: string, name: string, replacement: string): string {
-  const edits: Edit[] = [];
-  for (const { key, start } of members(text)) {
-    if (key !== 'params') continue;
-    for (const param of members(text, start)) {
-      if (param.key === name) edits.push({ start: param.start, end: param.end, text: replacement });
-    }
-  }
-  return applyEdits(text, edits);
 }
 
 /** The original was within the limits, or is the service's own. */

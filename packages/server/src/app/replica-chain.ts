@@ -1,5 +1,5 @@
 import { HEADER_LAST_EVENT_ID, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
-import { paramText } from '@sluice/protocol/mcp/message';
+import { paramText } from '@sluice/protocol/mcp/message-text';
 import { TASK_REQUESTS } from '@sluice/protocol/mcp/methods';
 import { REPLICA_LISTENER } from '../exchange/head.ts';
 import { followedBy } from '../http/chain.ts';

@@ -1,6 +1,6 @@
 import type { ToolCallErrorCategory } from '@sluice/contract';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
-import { progressTokenText } from '@sluice/protocol/mcp/message';
+import { progressTokenText } from '@sluice/protocol/mcp/message-text';
 import { withTimeout } from '@sluice/protocol/timing';
 import { type Permit, requirePermit } from '../access/access.ts';
 import type { Target } from '../access/target.ts';

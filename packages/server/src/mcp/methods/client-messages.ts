@@ -1,5 +1,6 @@
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
-import { type NotificationMessage, paramText, type ResponseMessage } from '@sluice/protocol/mcp/message';
+import type { NotificationMessage, ResponseMessage } from '@sluice/protocol/mcp/message';
+import { paramText } from '@sluice/protocol/mcp/message-text';
 import { UpstreamError } from '../../http/client/errors.ts';
 import type { InFlightCalls } from '../../upstreams/in-flight-calls.ts';
 import type { SessionBindings } from '../../upstreams/mcp/sessions/session-bindings.ts';

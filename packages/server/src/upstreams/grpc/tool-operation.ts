@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import { members } from '@sluice/protocol/json/text';
-import { paramText, type RequestMessage } from '@sluice/protocol/mcp/message';
+import type { RequestMessage } from '@sluice/protocol/mcp/message';
+import { paramText } from '@sluice/protocol/mcp/message-text';
 import type { Entry } from '../../registry/entries.ts';
 import type { UpstreamRequestInfo } from '../../telemetry/call-observer.ts';
 import { AUTH_PREFIX } from '../../telemetry/tool-calls/event.ts';

@@ -1,6 +1,6 @@
 import { isJsonObject } from '@sluice/protocol/json/parse';
 import { HEADER_SESSION_ID } from '@sluice/protocol/mcp/constants';
-import { rejectServerRequest } from '@sluice/protocol/mcp/message';
+import { rejectServerRequest } from '@sluice/protocol/mcp/message-text';
 import type { UpstreamTransport } from '../../http/client/client.ts';
 import { abortError, UpstreamError } from '../../http/client/errors.ts';
 import { requestIds } from './request-ids.ts';

@@ -2,7 +2,8 @@ import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
 import { members, memberText } from '@sluice/protocol/json/text';
 import { acceptsServerRequest } from '@sluice/protocol/mcp/capabilities';
 import { withoutElicitationId } from '@sluice/protocol/mcp/era';
-import { paramText, type RequestMessage } from '@sluice/protocol/mcp/message';
+import type { RequestMessage } from '@sluice/protocol/mcp/message';
+import { paramText } from '@sluice/protocol/mcp/message-text';
 
 /** Maximum number of pending input requests of one call. */
 const MAX_PENDING = 32;

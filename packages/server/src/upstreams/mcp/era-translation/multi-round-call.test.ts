@@ -1,4 +1,4 @@
-import { paramText } from '@sluice/protocol/mcp/message';
+import { paramText } from '@sluice/protocol/mcp/message-text';
 import { describe, expect, it } from 'vitest';
 import { textResultText } from '../../../../../../test/fixtures/raw-upstream/texts.ts';
 import { liveTests, responseTo } from '../../../../testing/live-tests.ts';

@@ -1,15 +1,8 @@
 import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { acceptsServerRequest, legacyCapabilities, reachesLevel } from '@sluice/protocol/mcp/capabilities';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
-import {
-  outlineOf,
-  progressTokenText,
-  type RequestMessage,
-  rejectServerRequest,
-  requestedLevel,
-  withId,
-  withParam,
-} from '@sluice/protocol/mcp/message';
+import { outlineOf, type RequestMessage, requestedLevel } from '@sluice/protocol/mcp/message';
+import { progressTokenText, rejectServerRequest, withId, withParam } from '@sluice/protocol/mcp/message-text';
 import type { Permit, PermitOutline } from '../../../access/access.ts';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { RpcError } from '../../../http/outcome.ts';

@@ -1,13 +1,8 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import { MINIMUM_LEVEL, reachesLevel } from '@sluice/protocol/mcp/capabilities';
 import { LIST_CHANGED_METHODS } from '@sluice/protocol/mcp/constants';
-import {
-  progressTokenOf,
-  progressTokenRange,
-  rejectServerRequest,
-  requestedLevel,
-  withParam,
-} from '@sluice/protocol/mcp/message';
+import { progressTokenOf, progressTokenRange, requestedLevel } from '@sluice/protocol/mcp/message';
+import { rejectServerRequest, withParam } from '@sluice/protocol/mcp/message-text';
 import { TASK_NOTIFICATION, TASK_STATUS_NOTIFICATION } from '@sluice/protocol/mcp/tasks';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { ServerRequests } from '../../client-requests.ts';

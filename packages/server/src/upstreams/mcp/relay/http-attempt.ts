@@ -1,4 +1,5 @@
-import { progressTokenRange, withParam } from '@sluice/protocol/mcp/message';
+import { progressTokenRange } from '@sluice/protocol/mcp/message';
+import { withParam } from '@sluice/protocol/mcp/message-text';
 import type { UpstreamCall } from '../../../http/client/client.ts';
 import type { RequestInSession } from '../../in-flight-calls.ts';
 import { isSameId, requestIds } from '../request-ids.ts';

@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
 import { type Era, METHOD_NOT_FOUND, MODERN_ERROR_CODES } from '@sluice/protocol/mcp/constants';
 import { withoutRetiredCode } from '@sluice/protocol/mcp/era';
-import { withId } from '@sluice/protocol/mcp/message';
+import { withId } from '@sluice/protocol/mcp/message-text';
 import type { ClientFacts } from '../../client-facts.ts';
 import type { ResponseSink } from '../../response-sink.ts';
 import type { LargeResponse, UpstreamResponse } from '../response-handler.ts';

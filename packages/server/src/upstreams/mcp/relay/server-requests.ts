@@ -1,6 +1,7 @@
 import { applyEdits, type Edit, members, memberText } from '@sluice/protocol/json/text';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
-import { paramText, progressTokenText, type ResponseMessage, withParam } from '@sluice/protocol/mcp/message';
+import type { ResponseMessage } from '@sluice/protocol/mcp/message';
+import { paramText, progressTokenText, withParam } from '@sluice/protocol/mcp/message-text';
 import type { ServerRequests } from '../../client-requests.ts';
 import type { DownstreamChannel, PendingServerRequest } from '../../downstream.ts';
 

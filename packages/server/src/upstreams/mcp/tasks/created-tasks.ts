@@ -3,7 +3,8 @@ import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { memberText } from '@sluice/protocol/json/text';
 import { translatedCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { type Era, INTERNAL_ERROR, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
-import { paramText, progressTokenOf } from '@sluice/protocol/mcp/message';
+import { progressTokenOf } from '@sluice/protocol/mcp/message';
+import { paramText } from '@sluice/protocol/mcp/message-text';
 import {
   isTerminal,
   readTask,

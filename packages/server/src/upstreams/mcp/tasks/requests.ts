@@ -3,7 +3,8 @@ import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { applyEdits, memberText } from '@sluice/protocol/json/text';
 import { legacyCapabilities, translatedCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
-import { paramText, type RequestMessage } from '@sluice/protocol/mcp/message';
+import type { RequestMessage } from '@sluice/protocol/mcp/message';
+import { paramText } from '@sluice/protocol/mcp/message-text';
 import {
   isTerminal,
   readTask,

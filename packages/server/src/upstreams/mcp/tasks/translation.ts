@@ -3,7 +3,8 @@ import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { applyEdits, type Edit, members, memberText } from '@sluice/protocol/json/text';
 import { requiredCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
-import { paramText, type Range, withParam } from '@sluice/protocol/mcp/message';
+import type { Range } from '@sluice/protocol/mcp/message';
+import { paramText, withParam } from '@sluice/protocol/mcp/message-text';
 import {
   type ReportedTask,
   readTask,
