@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { Database } from '../packages/server/src/registry/store/postgres/database.ts';
-import { SharedLog } from '../packages/server/src/registry/store/postgres/shared-log.ts';
+import { ReplicatedLog } from '../packages/server/src/registry/store/postgres/replicated-log.ts';
 import { coreTaskClient } from '../packages/server/testing/core-task-client.ts';
 import { startPostgres, type TestPostgres } from '../packages/server/testing/postgres.ts';
 import { startTestService } from '../packages/server/testing/service.ts';
@@ -100,7 +100,7 @@ it('a plain call that has become a task is polled through all replicas, and has 
 
 it('records that a replica cannot read do not keep it from following the others', async () => {
   const log = { warn: () => undefined, error: () => undefined };
-  const other = new SharedLog({ database: new Database({ url: replicas.database, log }), log, version: '9' });
+  const other = new ReplicatedLog({ database: new Database({ url: replicas.database, log }), log, version: '9' });
   await other.open();
   const known = await taskClient(url('core')).create('endless');
   const changes = ['tasks', 'sessions', 'forgotten_sessions'].map(

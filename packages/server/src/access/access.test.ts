@@ -19,7 +19,7 @@ import type { Target } from './target.ts';
 
 const ANN = createUser('ann', 'proxy');
 const CRM = namespaceOf('crm');
-const MISS = { kind: 'error', isMiss: true };
+const MISS = { kind: 'error', notFoundLocally: true };
 
 /** A request about an entry of the namespace `crm`. */
 interface Case {

@@ -83,7 +83,7 @@ export class Access {
    */
   findMissing(namespace: NamespaceState, message: RequestMessage): ErrorOutcome | undefined {
     const found = this.resolve(namespace, message);
-    if (found?.kind !== 'error' || !found.isMiss) return undefined;
+    if (found?.kind !== 'error' || !found.notFoundLocally) return undefined;
     const { name } = message.params;
     if (message.method !== 'tools/call' || typeof name !== 'string') return found;
     if (namespace.indexes.tool.owner(name)) return found;

@@ -67,19 +67,19 @@ export class AccessRules {
     if (!this.#of(forward).exposure.exposes(kind, discovered.upstreamKey)) return true;
     if (current) return false;
     const disabled = namespaces.values().flatMap(({ indexes }) => indexes[kind].disabled.all);
-    const orphans = (forward.orphanedOverrides ?? []).filter((orphan) => orphan.kind === kind && !isEnabled(orphan));
-    return [...disabled, ...orphans].some(
+    const detached = (forward.detachedOverrides ?? []).filter((entry) => entry.kind === kind && !isEnabled(entry));
+    return [...disabled, ...detached].some(
       (other) => other.discovered?.forward === forward.name && other.discovered.upstreamKey === discovered.upstreamKey,
     );
   }
 
   #of(forward: Forward): ForwardRules {
     return this.#forwards.getOrInsertComputed(forward.name, () => {
-      const marked = (forward.orphanedOverrides ?? []).filter(({ kind }) => kind === 'resource');
-      const orphans = marked.filter((entry) => !isEnabled(entry));
+      const marked = (forward.detachedOverrides ?? []).filter(({ kind }) => kind === 'resource');
+      const detached = marked.filter((entry) => !isEnabled(entry));
       // An operator can move an entry to any namespace.
       const disabled = this.#resources().flatMap((index) => index.disabled.uris.get(forward.name) ?? []);
-      if (orphans.length > 0) disabled.push(new DisabledUris(orphans));
+      if (detached.length > 0) disabled.push(new DisabledUris(detached));
       return { exposure: new Exposure(forward), disabled };
     });
   }

@@ -1,5 +1,5 @@
 import type { Snapshot } from '../registry/snapshot.ts';
-import type { SharedLog } from '../registry/store/postgres/shared-log.ts';
+import type { ReplicatedLog } from '../registry/store/postgres/replicated-log.ts';
 import { Calls } from '../upstreams/calls.ts';
 import { type ConnectionSources, connectionOf } from '../upstreams/connections.ts';
 import { SuspendedCalls } from '../upstreams/mcp/era-translation/suspended-calls.ts';
@@ -150,7 +150,7 @@ function isDetached({ forward, address }: TaskRecord, { forwards }: Snapshot): b
 }
 
 /** Whether another replica may be alive: unknown while the database cannot be reached. */
-async function isAlive({ members }: SharedLog, id: string): Promise<boolean> {
+async function isAlive({ members }: ReplicatedLog, id: string): Promise<boolean> {
   const replicas = await members.list().catch(() => undefined);
   return replicas?.some((replica) => replica.id === id && replica.isLive) ?? true;
 }

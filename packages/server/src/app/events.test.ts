@@ -20,7 +20,7 @@ import { addForward, registerService } from '../registry/operations-topology.ts'
 import { Registry } from '../registry/registry.ts';
 import { Collection } from '../registry/store/collection.ts';
 import { Database } from '../registry/store/postgres/database.ts';
-import { SharedLog } from '../registry/store/postgres/shared-log.ts';
+import { ReplicatedLog } from '../registry/store/postgres/replicated-log.ts';
 import { memoryLog } from '../registry/store/record-log.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { unlimitedOperations } from '../upstreams/fixtures/operations.ts';
@@ -36,8 +36,8 @@ import { DEFAULT_LOG_FILTER } from './config/environment.ts';
 
 let postgres: TestPostgres;
 let url: string;
-let shared: SharedLog;
-const logs: SharedLog[] = [];
+let shared: ReplicatedLog;
+const logs: ReplicatedLog[] = [];
 beforeAll(async () => {
   postgres = await startPostgres();
   url = await postgres.createDatabase();
@@ -50,8 +50,8 @@ afterAll(async () => {
 
 const log = createLogger(DEFAULT_LOG_FILTER, () => undefined).target('service');
 
-async function openLog(): Promise<SharedLog> {
-  const opened = new SharedLog({ database: new Database({ url, log }), log, version: '1' });
+async function openLog(): Promise<ReplicatedLog> {
+  const opened = new ReplicatedLog({ database: new Database({ url, log }), log, version: '1' });
   await opened.open();
   logs.push(opened);
   return opened;

@@ -40,7 +40,7 @@ export async function openManagement(parts: Parts, { chains, listening }: Listen
       checkFiles: () => checkFiles(config, state.startedAt),
       addresses: () => state.addresses,
       ready: () => state.ready,
-      hasDatabase: () => shared?.isCurrent ?? true,
+      hasDatabase: () => shared?.isConnected ?? true,
       peers: replica?.peers,
       replicas: async () => (replica && sharing ? await replica.list(sharing) : []),
       telemetry,

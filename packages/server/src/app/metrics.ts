@@ -108,12 +108,12 @@ export function stateMetrics(parts: MeasuredParts): Metric[] {
 
 function replicaMetrics({ replica }: MeasuredParts): Metric[] {
   if (!replica) return [];
-  const { counts, isCurrent, members } = replica.shared;
+  const { counts, isConnected, members } = replica.shared;
   const reachable = 'Whether the database that replicas share can be reached: 1 or 0';
   const stale = 'Time since others regarded this replica as live';
   const repeated = 'Commits made again because other replicas had committed meanwhile';
   return [
-    gauge('sluice.replica.database.reachable', '{database}', reachable, Number(isCurrent)),
+    gauge('sluice.replica.database.reachable', '{database}', reachable, Number(isConnected)),
     gauge('sluice.replica.stale', 's', stale, members.staleMs / 1000),
     counter('sluice.replica.commits', '{commit}', 'Commits of this replica', counts.commits),
     counter('sluice.replica.conflicts', '{commit}', repeated, counts.conflicts),

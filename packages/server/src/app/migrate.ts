@@ -11,8 +11,8 @@ import { diskFiles, errorCode, type Files, replaceFile, systemClock } from '../r
 import { CorruptFileError } from '../registry/store/journaled-file.ts';
 import { checkUnheld, hostProcesses, type Lock, takeLock } from '../registry/store/lock.ts';
 import { Database, type DatabaseSettings } from '../registry/store/postgres/database.ts';
+import { ReplicatedLog } from '../registry/store/postgres/replicated-log.ts';
 import { inspect } from '../registry/store/postgres/schema.ts';
-import { SharedLog } from '../registry/store/postgres/shared-log.ts';
 import { RECORDS_FILE, RECORDS_FORMAT } from '../registry/store/record-file.ts';
 import { REGISTRY_FORMAT } from '../registry/store/registry-file.ts';
 import { SNAPSHOT_NAME as REGISTRY_FILE } from '../registry/store/registry-reader.ts';
@@ -148,7 +148,7 @@ async function readDatabase(database: Database, log: StoreLog): Promise<Content>
   }
   if (found !== 'records') throw new StoreError('the database has no records: expected the database of a service');
   // Not opened, so that it changes nothing.
-  const shared = new SharedLog({ database, log, version: VERSION });
+  const shared = new ReplicatedLog({ database, log, version: VERSION });
   const live = (await shared.members.list()).filter(({ isLive }) => isLive).length;
   if (live > 0) log.warn('replicas are using the database: the folder will not contain their later changes', { live });
   const registry = new Registry(shared);
@@ -167,7 +167,7 @@ async function writeDatabase(database: Database, content: Content, log: StoreLog
     ...(revisions === NO_REVISIONS ? [] : revisionRecords(revisions)),
     ...sessions.records().flatMap((records) => [...records]),
   ];
-  const shared = new SharedLog({ database, log, version: VERSION });
+  const shared = new ReplicatedLog({ database, log, version: VERSION });
   try {
     await shared.open();
     let isEmpty = true;

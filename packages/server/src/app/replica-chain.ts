@@ -8,7 +8,7 @@ import type { PeerClient, PeerRequest } from '../http/peer-client.ts';
 import { encodePrincipal } from '../identity/peer.ts';
 import type { McpExchange, McpFilter, McpOutcome } from '../mcp/exchange.ts';
 import type { EventStore } from '../mcp/sessions/event-store.ts';
-import type { SharedLog } from '../registry/store/postgres/shared-log.ts';
+import type { ReplicatedLog } from '../registry/store/postgres/replicated-log.ts';
 import type { SuspendedCalls } from '../upstreams/mcp/era-translation/suspended-calls.ts';
 import type { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 
@@ -18,7 +18,7 @@ import type { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
  */
 export function liveChain(
   chain: McpFilter,
-  shared: Pick<SharedLog, 'members' | 'rejoin'>,
+  shared: Pick<ReplicatedLog, 'members' | 'rejoin'>,
   maxStalenessMs: number,
 ): McpFilter {
   return (exchange) => {
@@ -46,7 +46,7 @@ const PRINCIPAL_TOO_LARGE: McpOutcome = rpcError(
 /** Dependencies of {@link routeToOwner}. */
 export interface RoutingDeps {
   readonly client: PeerClient;
-  readonly members: SharedLog['members'];
+  readonly members: ReplicatedLog['members'];
   readonly events: Pick<EventStore, 'replicaOf'>;
   readonly suspendedCalls: Pick<SuspendedCalls, 'replicaOf'>;
   readonly tasks: Pick<Tasks, 'locate'>;

@@ -17,7 +17,7 @@ import { conversationQuery, OtherConversations } from '../policy/llm/other-conve
 import type { Registry } from '../registry/registry.ts';
 import { Collection } from '../registry/store/collection.ts';
 import { Database, type DatabaseSettings } from '../registry/store/postgres/database.ts';
-import { SharedLog } from '../registry/store/postgres/shared-log.ts';
+import { ReplicatedLog } from '../registry/store/postgres/replicated-log.ts';
 import type { Logger } from '../telemetry/log.ts';
 import { RequestTelemetry } from '../telemetry/request-telemetry.ts';
 import { VERSION } from '../telemetry/version.ts';
@@ -47,7 +47,7 @@ export interface ReplicaOptions {
 /** What the service has in addition as one of several replicas (docs/replicas.md). Its module is loaded only then. */
 export class Replica {
   /** What replicas share in PostgreSQL. */
-  readonly shared: SharedLog;
+  readonly shared: ReplicatedLog;
   /** Reads from the other replicas what only they have in memory. */
   readonly peers: Peers;
   readonly conversations: OtherConversations;
@@ -56,7 +56,7 @@ export class Replica {
   readonly #key: Buffer | undefined;
   readonly #client: PeerClient | undefined;
 
-  private constructor(shared: SharedLog, options: ReplicaOptions) {
+  private constructor(shared: ReplicatedLog, options: ReplicaOptions) {
     this.shared = shared;
     this.#options = options;
     const { config, interactions, logger } = options;
@@ -77,7 +77,7 @@ export class Replica {
   /** Opens the database as soon as it can be reached. */
   static async open(options: ReplicaOptions): Promise<Replica> {
     const log = options.logger.target('service::registry');
-    const shared = new SharedLog({ database: new Database({ ...options.database, log }), log, version: VERSION });
+    const shared = new ReplicatedLog({ database: new Database({ ...options.database, log }), log, version: VERSION });
     await untilReachable(() => shared.open(), options.config, log);
     return new Replica(shared, options);
   }

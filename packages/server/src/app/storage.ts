@@ -13,7 +13,7 @@ import { type DiscoveryMarks, openDiscoveryMarks } from '../registry/store/disco
 import { FileLog } from '../registry/store/file-log.ts';
 import { type Files, isDiskFull, systemClock } from '../registry/store/files.ts';
 import { hostProcesses } from '../registry/store/lock.ts';
-import type { SharedLog } from '../registry/store/postgres/shared-log.ts';
+import type { ReplicatedLog } from '../registry/store/postgres/replicated-log.ts';
 import { memoryLog, type RecordLog } from '../registry/store/record-log.ts';
 import { REGISTRY_FORMAT } from '../registry/store/registry-file.ts';
 import { ReadOnlyStoreError } from '../registry/store/store.ts';
@@ -28,7 +28,7 @@ export interface Storage {
   readonly logger: Logger;
   readonly files: Files;
   /** What replicas share; undefined for a single process. */
-  readonly shared: SharedLog | undefined;
+  readonly shared: ReplicatedLog | undefined;
 }
 
 /** Where this process stores its state, with the logs of its records. */

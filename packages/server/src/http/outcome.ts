@@ -24,7 +24,7 @@ export interface ErrorOutcome {
   /** JSON text of the response id; by default that of the request. A body that is not a message may still contain one. */
   readonly idText?: string;
   /** Set if the registry has no such object, which another replica may just have added. */
-  readonly isMiss?: true;
+  readonly notFoundLocally?: true;
 }
 
 /** A complete HTTP response (202 for a notification, 204 for a preflight request, a static response). */
@@ -69,7 +69,7 @@ export function rpcError(code: number, message: string, status?: number, data?: 
 
 /** As {@link rpcError}, for an object that the registry does not have. */
 export function notFound(code: number, message: string, status?: number, data?: unknown): ErrorOutcome {
-  return { ...rpcError(code, message, status, data), isMiss: true };
+  return { ...rpcError(code, message, status, data), notFoundLocally: true };
 }
 
 /** Error types by HTTP status, as inference APIs name them. */

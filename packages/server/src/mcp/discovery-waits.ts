@@ -122,7 +122,7 @@ export class DiscoveryWaits {
         if (isOver() || !current) break;
         exchange.namespace = current;
         outcome = await filter(exchange);
-        if (outcome?.kind !== 'error' || !outcome.isMiss) break;
+        if (outcome?.kind !== 'error' || !outcome.notFoundLocally) break;
         next = this.#nextFirst(namespace);
         if (next || isReread) continue;
         isReread = true;
@@ -191,6 +191,6 @@ function onMiss(
   retry: (exchange: McpExchange, missed: ErrorOutcome) => ReturnType<McpFilter>,
 ): McpFilter {
   return followedBy(filter, (exchange, outcome) =>
-    outcome?.kind === 'error' && outcome.isMiss ? retry(exchange, outcome) : outcome,
+    outcome?.kind === 'error' && outcome.notFoundLocally ? retry(exchange, outcome) : outcome,
   );
 }

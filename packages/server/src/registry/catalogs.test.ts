@@ -290,7 +290,7 @@ describe('overrides', () => {
       });
       expect(each.current.entries('tool')).toMatchObject([CHANGED, { key: 'b' }]);
       expect(each.current.entries('tool')[0]?.rendered[0]?.json).toBe('{"name":"z","n":1.0,"new":2.0,"title":"Ours"}');
-      expect(each.current.forwards.get('up')?.orphanedOverrides).toEqual([]);
+      expect(each.current.forwards.get('up')?.detachedOverrides).toEqual([]);
     }
   });
 
@@ -303,7 +303,7 @@ describe('overrides', () => {
     });
     await change(registry);
     await discover({});
-    expect(registry.current.forwards.get('up')?.orphanedOverrides).toMatchObject([CHANGED]);
+    expect(registry.current.forwards.get('up')?.detachedOverrides).toMatchObject([CHANGED]);
     written();
     await discover({});
     expect(written()).toEqual([]);

@@ -71,7 +71,7 @@ export function* storeDiscoveryInSteps(
   if (difference !== 'profiles' || known.length > 0) {
     return { known, hidden: yield* applyCatalogsInSteps(draft, forward, [...catalogs, ...known]) };
   }
-  storeKnownCatalogs(draft, forward, catalogs, forward.orphanedOverrides ?? [], false);
+  storeKnownCatalogs(draft, forward, catalogs, forward.detachedOverrides ?? [], false);
   return { known, hidden };
 }
 
@@ -96,7 +96,7 @@ export function* applyCatalogsInSteps(
   const before = yield* byUpstreamKey(entries.filter(({ discovered }) => !discovered?.copied));
   const copies = entries.filter(({ discovered }) => discovered?.copied);
   const copied = yield* byUpstreamKey(copies);
-  const orphaned = yield* byUpstreamKey(forward.orphanedOverrides ?? []);
+  const detached = yield* byUpstreamKey(forward.detachedOverrides ?? []);
   const hasTemplates = catalogs.some(({ templates }) => templates.length > 0);
   const uris = new Set<string>();
   // Those of which there are copies.
@@ -116,7 +116,7 @@ export function* applyCatalogsInSteps(
       if (hasTemplates && kind === 'resource') uris.add(key);
       const copy = copied[kind].get(key);
       const current = before[kind].get(key);
-      const known = current ?? orphaned[kind].get(key);
+      const known = current ?? detached[kind].get(key);
       const isSame = current && isCurrent(forward, place, current, shared) && hasVariants(current, json, merged);
       // Nothing is allocated for an entry that does not change, as nearly all of a refresh.
       if (!isSame || copy) {
@@ -129,13 +129,13 @@ export function* applyCatalogsInSteps(
         }
       }
       before[kind].delete(key);
-      orphaned[kind].delete(key);
+      detached[kind].delete(key);
     });
   }
   for (const kind of KINDS) {
     yield* forEachInSteps(before[kind], ([key, missing]) => {
       draft.remove(missing);
-      if (hasOperatorState(missing)) orphaned[kind].set(key, missing);
+      if (hasOperatorState(missing)) detached[kind].set(key, missing);
     });
   }
   for (const copy of copies) {
@@ -145,8 +145,8 @@ export function* applyCatalogsInSteps(
       draft.put(discoveredEntry(forward, found, copy, shared));
     }
   }
-  const orphans = KINDS.flatMap((kind) => [...orphaned[kind].values()]);
-  storeKnownCatalogs(draft, forward, catalogs, orphans);
+  const listed = KINDS.flatMap((kind) => [...detached[kind].values()]);
+  storeKnownCatalogs(draft, forward, catalogs, listed);
   return hidden;
 }
 
@@ -160,7 +160,7 @@ function* areListed(
   [catalog, ...others]: readonly DiscoveredCatalog[],
   shared: SharedMembers,
 ): Steps<boolean> {
-  if (!catalog || forward.expose || (forward.orphanedOverrides ?? []).length > 0) return false;
+  if (!catalog || forward.expose || (forward.detachedOverrides ?? []).length > 0) return false;
   if (others.some((other) => LISTS.some((list) => other[list] !== catalog[list]))) return false;
   let count = 0;
   for (const list of LISTS) {
@@ -195,16 +195,16 @@ function storeKnownCatalogs(
   draft: Draft,
   forward: Forward,
   catalogs: readonly DiscoveredCatalog[],
-  orphans: readonly Entry[],
+  detached: readonly Entry[],
   mayChangeLists = true,
 ): void {
   const known = catalogs.map(({ key, era, capabilities, identity, cache }) => {
     return { key, era, capabilities, identity, cache };
   });
-  const before = forward.orphanedOverrides ?? [];
-  const sameOrphans = orphans.length === before.length && orphans.every((entry, at) => entry === before[at]);
-  if (sameOrphans && JSON.stringify(known) === JSON.stringify(forward.catalogs)) return;
-  draft.putForward({ ...forward, catalogs: known, orphanedOverrides: orphans }, mayChangeLists);
+  const before = forward.detachedOverrides ?? [];
+  const areSame = detached.length === before.length && detached.every((entry, at) => entry === before[at]);
+  if (areSame && JSON.stringify(known) === JSON.stringify(forward.catalogs)) return;
+  draft.putForward({ ...forward, catalogs: known, detachedOverrides: detached }, mayChangeLists);
 }
 
 /** Receives an object's key and text, or its variants where catalogs differ. */

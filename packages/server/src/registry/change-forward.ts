@@ -11,7 +11,7 @@ import { Exposure } from './exposure.ts';
 import { OperationError } from './operation-error.ts';
 import { abbreviated, namespaceOf } from './operations.ts';
 import type { ForwardInput } from './operations-topology.ts';
-import { hasOperatorState, withOrphans } from './retained.ts';
+import { hasOperatorState, withDetached } from './retained.ts';
 import { render } from './serialize.ts';
 import { forEachInSteps, type Steps } from './steps.ts';
 
@@ -94,10 +94,10 @@ export function* detachFollowers(draft: Draft, forward: Forward, changes: Forwar
     remove(entry);
     followers.push(placed);
   });
-  const orphans = retained.length > 0 ? withOrphans(forward, retained).orphanedOverrides : forward.orphanedOverrides;
-  const orphanedOverrides = orphans?.map((entry) => placedIn(changed, entry, forward));
+  const detached = retained.length > 0 ? withDetached(forward, retained).detachedOverrides : forward.detachedOverrides;
+  const detachedOverrides = detached?.map((entry) => placedIn(changed, entry, forward));
   // Before its entries, which are restored by its namespace and prefix.
-  const stored = orphanedOverrides ? { ...changed, orphanedOverrides } : changed;
+  const stored = detachedOverrides ? { ...changed, detachedOverrides } : changed;
   draft.putForward(stored);
   return { forward: stored, followers, promoted };
 }

@@ -83,8 +83,8 @@ export function restoreFunction<K, V>(map: Map<K, V>, key: K): () => void {
 
 /** True when other uris of the forward may be requested although no entry changes. */
 export function accessDiffers(before: Forward, after: Forward): boolean {
-  const access = ({ expose, orphanedOverrides: orphans = [] }: Forward): string => {
-    const hidden = orphans.filter((entry) => entry.kind === 'resource' && !isEnabled(entry));
+  const access = ({ expose, detachedOverrides: detached = [] }: Forward): string => {
+    const hidden = detached.filter((entry) => entry.kind === 'resource' && !isEnabled(entry));
     return JSON.stringify([expose?.resources, hidden.map(({ key }) => key)]);
   };
   return access(before) !== access(after);

@@ -22,7 +22,7 @@ import {
   updateManualEntry,
 } from './operations.ts';
 import { coverCopies, marked, undiscoveredEntry } from './operations-enabled.ts';
-import { hasOperatorState, withOrphans } from './retained.ts';
+import { hasOperatorState, withDetached } from './retained.ts';
 import { entryJson, mcpName, restName } from './serialize.ts';
 import { definedMembers, diffMembers, initialMembers, type StateDifference } from './state-difference.ts';
 import { forEachInSteps, type Steps } from './steps.ts';
@@ -110,11 +110,11 @@ export class DesiredTools {
   }
 
   *#override(wanted: readonly DesiredTool[], known: ReadonlyMap<string, Entry>, prune: boolean): Steps<void> {
-    const orphans = new Map<string, Entry>();
+    const detached = new Map<string, Entry>();
     const origins = new Set<string>();
-    for (const { orphanedOverrides = [] } of this.#draft.forwards.values()) {
-      yield* forEachInSteps(orphanedOverrides, (entry) => {
-        if (entry.kind === 'tool') orphans.set(originOf(entry), entry);
+    for (const { detachedOverrides = [] } of this.#draft.forwards.values()) {
+      yield* forEachInSteps(detachedOverrides, (entry) => {
+        if (entry.kind === 'tool') detached.set(originOf(entry), entry);
       });
     }
     yield* forEachInSteps(known.values(), (entry) => {
@@ -133,7 +133,7 @@ export class DesiredTools {
       const origin = originIn(forwardName, upstreamName);
       origins.add(origin);
       const entry = known.get(origin);
-      const absent = orphans.get(origin) ?? undiscoveredEntry(forward, 'tool', upstreamName);
+      const absent = detached.get(origin) ?? undiscoveredEntry(forward, 'tool', upstreamName);
       if (entry) this.#overrideKnown(path, entry, forward, tool);
       else this.#overrideAbsent(path, absent, forward, tool);
     }
@@ -239,7 +239,7 @@ export class DesiredTools {
         taken.set(placeOf(placement.entry), placement.entry);
       });
       const states = placements.map(({ entry }) => entry);
-      this.#draft.putForward(withOrphans(forward, states));
+      this.#draft.putForward(withDetached(forward, states));
       yield;
     }
   }

@@ -207,7 +207,7 @@ export class Draft {
   }
 
   /** Retains a stored record that this version cannot use. `id`: empty for one of a file. */
-  putUnusable(section: StoredSection, json: string, id: string): void {
+  keepUnreadable(section: StoredSection, json: string, id: string): void {
     const own = this.#unusableIn(section);
     // No record has an id that begins with a line feed.
     own.set(id || `\n${own.size}`, json);

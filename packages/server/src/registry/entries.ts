@@ -161,7 +161,7 @@ export interface Forward {
    * Entries with overrides or a mark that the upstream does not list at present, or has never listed. These apply as soon as it
    * lists them, until the forward is deleted.
    */
-  readonly orphanedOverrides?: readonly Entry[] | undefined;
+  readonly detachedOverrides?: readonly Entry[] | undefined;
   /**
    * Time before which it is not probed for the modern era, in milliseconds since the epoch, because the last probe has broken
    * its connection or ended its process; undefined for most.

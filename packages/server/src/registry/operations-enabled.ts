@@ -3,7 +3,7 @@ import type { Draft } from './draft.ts';
 import { type Entry, type Forward, isEnabled, type Kind } from './entries.ts';
 import { OperationError } from './operation-error.ts';
 import { findEntries, type Selection } from './operations.ts';
-import { withOrphans } from './retained.ts';
+import { withDetached } from './retained.ts';
 import { sharedMembers } from './serialize.ts';
 import { forEachInSteps, type Steps } from './steps.ts';
 
@@ -43,10 +43,10 @@ export function* markUpstreamEntries(
     const isOriginal = entry.kind === kind && discovered && !discovered.copied;
     if (isOriginal && pending.delete(discovered.upstreamKey)) entries.push(entry);
   });
-  const orphans = forward.orphanedOverrides?.filter((entry) => entry.kind === kind) ?? [];
-  const known = new Map(orphans.map((entry) => [entry.discovered?.upstreamKey, entry]));
+  const detached = forward.detachedOverrides?.filter((entry) => entry.kind === kind) ?? [];
+  const known = new Map(detached.map((entry) => [entry.discovered?.upstreamKey, entry]));
   const absent = [...pending].map((key) => marked(known.get(key) ?? undiscoveredEntry(forward, kind, key), enabled));
-  if (absent.length > 0) draft.putForward(withOrphans(forward, absent));
+  if (absent.length > 0) draft.putForward(withDetached(forward, absent));
   yield* setAllEnabled(draft, entries, enabled);
   yield* coverCopies(draft, absent);
   return [...pending];
@@ -96,8 +96,8 @@ export function* coverCopies(draft: Draft, changed: readonly Entry[]): Steps<voi
     const found = (yield* draft.entriesInSteps(forward)).filter(({ kind }) => kind === 'tool');
     const copies = found.filter(({ discovered }) => discovered?.copied);
     if (copies.length === 0) continue;
-    const orphans = draft.forwards.get(forward)?.orphanedOverrides ?? [];
-    const originals = [...orphans, ...found.filter(({ discovered }) => !discovered?.copied)];
+    const detached = draft.forwards.get(forward)?.detachedOverrides ?? [];
+    const originals = [...detached, ...found.filter(({ discovered }) => !discovered?.copied)];
     const states = new Map(originals.map((entry) => [entry.discovered?.upstreamKey, isEnabled(entry)]));
     const requested = new Set(tools);
     yield* forEachInSteps(copies, (copy) => {

@@ -17,7 +17,7 @@ import {
 import { OperationError } from './operation-error.ts';
 import { namespaceOf } from './operations.ts';
 import { coverCopies } from './operations-enabled.ts';
-import { withOrphans } from './retained.ts';
+import { withDetached } from './retained.ts';
 import type { NamespaceState, Snapshot } from './snapshot.ts';
 import type { Steps } from './steps.ts';
 
@@ -110,10 +110,10 @@ function* returnMoved(draft: Draft, from: Namespace): Steps<Entry[]> {
   });
   yield* coverCopies(draft, returned);
   for (const forward of [...draft.forwards.values()]) {
-    const absent = forward.orphanedOverrides?.filter(({ namespace }) => namespace === from) ?? [];
+    const absent = forward.detachedOverrides?.filter(({ namespace }) => namespace === from) ?? [];
     if (absent.length === 0) continue;
     const disabled = absent.map((entry) => disabledAtHome(draft, entry));
-    draft.putForward(withOrphans(forward, disabled));
+    draft.putForward(withDetached(forward, disabled));
     returned.push(...disabled);
   }
   return returned;

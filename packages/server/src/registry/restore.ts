@@ -94,7 +94,7 @@ export class StateRestorer {
 
   #put(section: StoredSection, record: StoredRecord): void {
     const { id, json } = record;
-    if (section === UNKNOWN_MEMBERS) return this.#draft.putUnusable(section, json, id);
+    if (section === UNKNOWN_MEMBERS) return this.#draft.keepUnreadable(section, json, id);
     try {
       this.#read(section, record);
     } catch (error) {
@@ -154,7 +154,7 @@ export class StateRestorer {
   #preserve(section: StoredSection, { id, json }: StoredRecord, problem: string): void {
     // What it replaces is out of date.
     if (id !== '' && section !== 'namespaces' && section !== 'forwards') this.#remove(section, id);
-    this.#draft.putUnusable(section, json, id);
+    this.#draft.keepUnreadable(section, json, id);
     this.#report(`an entry of ${section} in registry.json cannot be used: ${problem}`);
   }
 

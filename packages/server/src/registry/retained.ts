@@ -26,13 +26,13 @@ export function hasOperatorState({ kind, labels, members, discovered, disabledBy
 export function retainState(draft: Draft, entry: Entry): void {
   const { discovered } = entry;
   const forward = discovered && !discovered.copied ? draft.forwards.get(discovered.forward) : undefined;
-  if (forward && hasOperatorState(entry)) draft.putForward(withOrphans(forward, [entry]));
+  if (forward && hasOperatorState(entry)) draft.putForward(withDetached(forward, [entry]));
 }
 
 /** The forward with these states of absent entries, which replace earlier ones. Those that are the upstream's own are left out. */
-export function withOrphans(forward: Forward, entries: readonly Entry[]): Forward {
-  const states = new Map([...(forward.orphanedOverrides ?? []), ...entries].map((entry) => [objectKey(entry), entry]));
-  return { ...forward, orphanedOverrides: [...states.values()].filter(hasOperatorState) };
+export function withDetached(forward: Forward, entries: readonly Entry[]): Forward {
+  const states = new Map([...(forward.detachedOverrides ?? []), ...entries].map((entry) => [objectKey(entry), entry]));
+  return { ...forward, detachedOverrides: [...states.values()].filter(hasOperatorState) };
 }
 
 /** Identifies an object of an upstream. */

@@ -56,8 +56,8 @@ export function* revokesAccess(operation: DraftOperation, after: StateAfter): St
   for (const before of forwards.values()) {
     const current = after.forwards.get(before.name);
     if (!current || isWithdrawnForward(before, current)) return true;
-    addHidden(hiddenBefore, before.orphanedOverrides);
-    addHidden(hiddenAfter, current.orphanedOverrides);
+    addHidden(hiddenBefore, before.detachedOverrides);
+    addHidden(hiddenAfter, current.detachedOverrides);
   }
   let isWithdrawn = false;
   yield* forEachInSteps(entries, ({ before, after: claims }) => {

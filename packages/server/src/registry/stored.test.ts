@@ -32,7 +32,7 @@ const FORWARD: Forward = {
       },
     },
   ],
-  orphanedOverrides: undefined,
+  detachedOverrides: undefined,
   unknown: undefined,
 };
 
@@ -84,7 +84,7 @@ describe.each([
     ['with its catalogs', FORWARD],
     ['without', { ...FORWARD, catalogs: [], labels: {}, prefix: '' }],
     ['with headers', { ...FORWARD, headers: { Authorization: `Bearer $\{file:crm}`, 'user-agent': 'a' } }],
-    ['with overrides of unlisted entries', { ...FORWARD, orphanedOverrides: [gone, { ...gone, kind: 'prompt' }] }],
+    ['with overrides of unlisted entries', { ...FORWARD, detachedOverrides: [gone, { ...gone, kind: 'prompt' }] }],
     [
       'with unknown members',
       {
@@ -128,7 +128,7 @@ test('a hand-written forward needs a name and an address, with defaults for the 
     prefix: '',
     registrationId: 9,
     catalogs: [],
-    orphanedOverrides: undefined,
+    detachedOverrides: undefined,
     unknown: undefined,
   });
 });

@@ -327,8 +327,8 @@ export function storedForward(forward: Forward, lines = false): string {
       `${JSON.stringify({ key, era, capabilities, cache }).slice(0, -1)},"identity":${identity}}`,
   );
   stored.set('upstream', `[${catalogs.join(',')}]`);
-  if (forward.orphanedOverrides && forward.orphanedOverrides.length > 0)
-    stored.set('absent', storedOrphans(forward.orphanedOverrides));
+  if (forward.detachedOverrides && forward.detachedOverrides.length > 0)
+    stored.set('absent', storedDetached(forward.detachedOverrides));
   if (forward.modernProbeAfter !== undefined) stored.set('modern_probe_after', String(forward.modernProbeAfter));
   for (const [member, text] of forward.unknown ?? []) stored.set(member, text);
   return objectText(stored, lines);
@@ -383,7 +383,7 @@ export function readForward(json: string, next: () => number, addressProblem: Ad
     proxy: proxy.data,
     compression: found.get('compression') === 'true' || undefined,
     catalogs: readKnownCatalogs(found.get('upstream')),
-    orphanedOverrides: readOrphans(found.get('absent'), home),
+    detachedOverrides: readDetached(found.get('absent'), home),
     ...(Number.isSafeInteger(modernProbeAfter) && { modernProbeAfter }),
     unknown: unknownIn(found, FORWARD_MEMBERS),
   };
@@ -409,29 +409,29 @@ export function readService(json: string, next: () => number): ServiceEntry {
   };
 }
 
-function storedOrphans(orphans: readonly Entry[]): string {
+function storedDetached(detached: readonly Entry[]): string {
   const sections = new Map<string, string>();
   for (const kind of KINDS) {
-    const entries = orphans.filter((entry) => entry.kind === kind).map((entry) => storedEntry(entry));
+    const entries = detached.filter((entry) => entry.kind === kind).map((entry) => storedEntry(entry));
     if (entries.length > 0) sections.set(SECTION[kind], `[${entries.join(',')}]`);
   }
   return objectText(sections);
 }
 
-function readOrphans(text: string | undefined, home: ForwardOfEntry): readonly Entry[] | undefined {
+function readDetached(text: string | undefined, home: ForwardOfEntry): readonly Entry[] | undefined {
   if (text === undefined) return undefined;
   const sections = textOfMembers(text);
-  const orphans: Entry[] = [];
+  const detached: Entry[] = [];
   for (const kind of KINDS) {
-    for (const orphan of textOfElements(sections.get(SECTION[kind]))) {
-      const entry = readOrphan(kind, orphan, home);
-      if (entry?.discovered) orphans.push(entry);
+    for (const json of textOfElements(sections.get(SECTION[kind]))) {
+      const entry = readDetachedEntry(kind, json, home);
+      if (entry?.discovered) detached.push(entry);
     }
   }
-  return orphans;
+  return detached;
 }
 
-function readOrphan(kind: Kind, json: string, home: ForwardOfEntry): Entry | undefined {
+function readDetachedEntry(kind: Kind, json: string, home: ForwardOfEntry): Entry | undefined {
   const next = () => home.registrationId;
   try {
     return readEntry(kind, json, () => home, next).entry;

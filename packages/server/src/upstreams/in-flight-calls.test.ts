@@ -12,13 +12,13 @@ afterEach(() => {
 class Call implements InFlightCall {
   readonly client = NO_CLIENT;
   readonly startedAt: number;
-  activeAt: number;
+  lastActivityAt: number;
   slot = -1;
   readonly received: string[] = [];
 
   constructor(now: number) {
     this.startedAt = now;
-    this.activeAt = now;
+    this.lastActivityAt = now;
   }
 
   cancel(): void {}
@@ -51,7 +51,7 @@ it('an active call continues until its total time is over', () => {
   const call = watched(deadlines);
   for (let elapsed = 0; elapsed < 5_000; elapsed += 500) {
     vi.advanceTimersByTime(500);
-    call.activeAt = performance.now();
+    call.lastActivityAt = performance.now();
   }
   expect(call.received).toEqual([]);
   vi.advanceTimersByTime(500);

@@ -13,7 +13,7 @@ export interface InFlightCall {
   readonly client: { readonly idText: string; readonly session: { readonly id: string } | undefined };
   readonly startedAt: number;
   /** Time of the last activity of the other side, or of the last check at which it might be idle. */
-  activeAt: number;
+  lastActivityAt: number;
   /** True while the other side may be idle: only the total time is limited. */
   readonly mayBeIdle?: boolean;
   /** Index in {@link InFlightCalls}, which sets it; -1 while the call is not in flight. */
@@ -128,9 +128,9 @@ export class InFlightCalls {
       // The callback of an earlier call may have ended this one.
       if (call.slot === -1 || !call.onDeadline) continue;
       const total = now - call.startedAt > this.limits.totalMs;
-      if (!total && now - call.activeAt <= this.limits.idleMs) continue;
+      if (!total && now - call.lastActivityAt <= this.limits.idleMs) continue;
       if (!total && (call.mayBeIdle || call.attempt?.response.mayBeIdle)) {
-        call.activeAt = now;
+        call.lastActivityAt = now;
         continue;
       }
       this.remove(call);
@@ -163,7 +163,7 @@ export interface CancelableInput {
  */
 export class CancelableRequest implements InFlightCall {
   readonly startedAt: number = performance.now();
-  activeAt: number = this.startedAt;
+  lastActivityAt: number = this.startedAt;
   slot = -1;
   readonly client: CancelableInput;
   readonly #calls: InFlightCalls;

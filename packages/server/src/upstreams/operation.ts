@@ -80,7 +80,7 @@ export interface Operation {
  */
 class OperationRun implements InFlightCall {
   readonly startedAt: number = performance.now();
-  activeAt: number = this.startedAt;
+  lastActivityAt: number = this.startedAt;
   /** Operations have their own deadlines, and waiting for a slow client does not count. */
   readonly mayBeIdle = true;
   slot = -1;

@@ -1,5 +1,5 @@
 import { Emitter } from '@sluice/protocol/emitter';
-import type { Follower, SharedLog } from '../registry/store/postgres/shared-log.ts';
+import type { Follower, ReplicatedLog } from '../registry/store/postgres/replicated-log.ts';
 import { replacement, type StoredChange } from '../registry/store/record-log.ts';
 import type { Commit, RecordedChange, StoredRecords } from '../registry/store/store.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
@@ -13,7 +13,7 @@ const CLAIM_MS = 3_000;
 
 /** Options of {@link SharedDiscovery}. */
 export interface SharedDiscoveryOptions {
-  readonly shared: SharedLog;
+  readonly shared: ReplicatedLog;
   /** Names of the registered forwards. */
   readonly forwards: () => Iterable<string>;
   readonly log: TargetLogger;

@@ -118,7 +118,7 @@ export function findMissingResource(
   { access }: SubscribeParts,
 ): ErrorOutcome | undefined {
   const forward = session && forwardOf(message, session, namespace, access);
-  return typeof forward === 'object' && forward.isMiss ? forward : undefined;
+  return typeof forward === 'object' && forward.notFoundLocally ? forward : undefined;
 }
 
 /** `subscriptions/listen` of modern clients. */

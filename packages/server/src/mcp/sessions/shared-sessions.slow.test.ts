@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startPostgres, type TestPostgres } from '../../../testing/postgres.ts';
 import { Database } from '../../registry/store/postgres/database.ts';
-import { SharedLog } from '../../registry/store/postgres/shared-log.ts';
+import { ReplicatedLog } from '../../registry/store/postgres/replicated-log.ts';
 import { SessionStore } from './session-store.ts';
 import { SubscriptionQuota } from './subscription-quota.ts';
 
@@ -17,7 +17,7 @@ const eve = { namespace: 'b', name: 'eve' };
 
 interface Replica extends AsyncDisposable {
   readonly store: SessionStore;
-  readonly log: SharedLog;
+  readonly log: ReplicatedLog;
   readonly database: Database;
   readonly subscriptions: SubscriptionQuota;
   /** Ids of sessions that others have ended. */
@@ -27,7 +27,7 @@ interface Replica extends AsyncDisposable {
 async function startReplica(url: string): Promise<Replica> {
   const messages = { warn: () => undefined, error: () => undefined };
   const database = new Database({ url, log: messages });
-  const log = new SharedLog({ database, log: messages, version: '1' });
+  const log = new ReplicatedLog({ database, log: messages, version: '1' });
   await log.open();
   const subscriptions = new SubscriptionQuota();
   const store = new SessionStore({ maxEnded: 3, subscriptions });

@@ -12,8 +12,8 @@ import { Registry } from '../../registry.ts';
 import type { StoreLog } from '../store.ts';
 import { Database } from './database.ts';
 import { Membership } from './membership.ts';
-import type { SharedLog as Log } from './shared-log.ts';
-import { SharedLog } from './shared-log.ts';
+import type { ReplicatedLog as Log } from './replicated-log.ts';
+import { ReplicatedLog } from './replicated-log.ts';
 
 let postgres: TestPostgres;
 beforeAll(async () => {
@@ -34,7 +34,7 @@ const silent = { warn: () => undefined, error: () => undefined };
 /** `unusable`: number of records that it cannot use. */
 async function startReplica(url: string, unusable = 0, listenUrl = url, messages: StoreLog = silent): Promise<Replica> {
   const database = new Database({ url, listenUrl, log: messages });
-  const log = new SharedLog({ database, log: messages, version: '1' });
+  const log = new ReplicatedLog({ database, log: messages, version: '1' });
   await log.open();
   const registry = new Registry(log);
   expect(await registry.load()).toHaveLength(unusable);
@@ -365,7 +365,7 @@ test('a database that was restored from a backup is not changed by a replica tha
   await a.database.query('UPDATE sluice.state SET revision = revision - 1');
   await expect(add(a.registry, 't2')).rejects.toThrow('it was restored from a backup; restart all replicas');
   await expect(a.registry.refresh()).rejects.toThrow('it was restored from a backup; restart all replicas');
-  expect(a.log.isCurrent).toBe(false);
+  expect(a.log.isConnected).toBe(false);
   await expect(add(a.registry, 't2')).rejects.toThrow('it was restored from a backup; restart all replicas');
   expect(names(a.registry)).toEqual(['t1']);
 });

@@ -22,7 +22,7 @@ const MAX_ROUNDS = 10;
  */
 export class MultiRoundCall extends ForwardingSink implements InFlightCall {
   readonly startedAt: number;
-  activeAt: number;
+  lastActivityAt: number;
   /** As is the client between two rounds. */
   readonly mayBeIdle = true;
   slot = -1;
@@ -49,7 +49,7 @@ export class MultiRoundCall extends ForwardingSink implements InFlightCall {
     this.#spec = spec;
     this.#metadata = metadata;
     this.startedAt = performance.now();
-    this.activeAt = this.startedAt;
+    this.lastActivityAt = this.startedAt;
   }
 
   start(): void {

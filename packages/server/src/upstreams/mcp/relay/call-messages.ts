@@ -156,7 +156,7 @@ export async function postInSession(call: AttemptedCall, session: UpstreamSessio
   const { upstream, edits, messages } = call.spec;
   const sent = messages?.toUpstream(message) ?? message;
   await postMessage(upstream.transport, [...session.identityHeaders, ...edits.headers], sent);
-  call.activeAt = performance.now();
+  call.lastActivityAt = performance.now();
 }
 
 /** Replaces our progress token, the id of the request, by the client's. */

@@ -37,7 +37,7 @@ export type AttemptEnd =
 /** A call that is attempted. */
 export interface AttemptedCall {
   /** Time of the last activity of the upstream. */
-  activeAt: number;
+  lastActivityAt: number;
   /** A retry of the client replaces parts of it. */
   readonly spec: CallSpec;
   /** Undefined once the client has disconnected. */

@@ -61,7 +61,7 @@ export class HttpAttempt implements RelayedRequest, RequestInSession {
     session.use.inFlight++;
     this.#post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":${params}}`)
       .catch(() => undefined)
-      .finally(() => sessions.release(session, this.#call.activeAt));
+      .finally(() => sessions.release(session, this.#call.lastActivityAt));
   }
 
   #post(message: string): Promise<void> {
@@ -76,6 +76,6 @@ export class HttpAttempt implements RelayedRequest, RequestInSession {
     requestIds.release(this.id);
     // The upstream may still be processing the request, or messages of it may be blocked on the session's own stream.
     if (session.isExclusive && !isRead) sessions.discard(session);
-    sessions.release(session, this.#call.activeAt);
+    sessions.release(session, this.#call.lastActivityAt);
   }
 }

@@ -22,7 +22,7 @@ const CANCELED_MS = 500;
  */
 export class RelayedCall implements InFlightCall, AttemptedCall {
   startedAt: number;
-  activeAt: number;
+  lastActivityAt: number;
   slot = -1;
   readonly #context: CallDeps;
   /** A retry of the client replaces parts of it. */
@@ -41,8 +41,8 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
     this.#context = context;
     this.spec = spec;
     this.#sink = sink;
-    this.activeAt = performance.now();
-    this.startedAt = this.activeAt;
+    this.lastActivityAt = performance.now();
+    this.startedAt = this.lastActivityAt;
   }
 
   /** `startedAt`: start of the client's call, if this is not the first call upstream for it. */

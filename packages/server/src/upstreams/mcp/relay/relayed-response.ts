@@ -48,7 +48,7 @@ export class RelayedResponse implements RpcResponseHandler, MessageReceiver {
   }
 
   onActivity(): void {
-    this.#call.activeAt = performance.now();
+    this.#call.lastActivityAt = performance.now();
   }
 
   cork(isCorked: boolean): void {

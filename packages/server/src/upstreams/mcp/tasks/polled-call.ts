@@ -86,7 +86,7 @@ export class PolledCall implements Operation {
   readonly #call: Polling;
   #state: TaskState;
   /** When the upstream last responded. */
-  #activeAt = performance.now();
+  #lastActivityAt = performance.now();
   /** There is nothing to cancel upstream any more. */
   #isTaskOver = false;
   /** The call continues with a retry. */
@@ -162,7 +162,7 @@ export class PolledCall implements Operation {
     const reply = await requestTask(target, 'tasks/get');
     signal.throwIfAborted();
     if (reply.kind === 'error' && reply.text === undefined) return this.#onPollFailed(reply.error.message);
-    this.#activeAt = performance.now();
+    this.#lastActivityAt = performance.now();
     if (reply.kind === 'error') {
       if (reply.error.code !== INVALID_PARAMS) {
         return this.#onPollFailed('the upstream rejected a request for the state of a task');
@@ -184,7 +184,7 @@ export class PolledCall implements Operation {
 
   /** A poll that fails is repeated for as long as an upstream may be silent. */
   #onPollFailed(message: string): undefined {
-    if (performance.now() - this.#activeAt > this.#call.target.deps.calls.limits.idleMs) throw failure(message);
+    if (performance.now() - this.#lastActivityAt > this.#call.target.deps.calls.limits.idleMs) throw failure(message);
     return undefined;
   }
 
@@ -254,7 +254,7 @@ export class PolledCall implements Operation {
 
   /** Sends the upstream one response of the client; its id is the key of the request. */
   async #sendInput(text: string): Promise<void> {
-    this.#activeAt = performance.now();
+    this.#lastActivityAt = performance.now();
     const result = memberText(text, 'result');
     if (result !== undefined) return this.#update(`{${memberText(text, 'id')}:${result}}`);
     this.#inputProblem = 'the client did not provide the required input';

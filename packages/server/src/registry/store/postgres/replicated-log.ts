@@ -48,7 +48,7 @@ const RESOLVE_INTERVAL_MS = 100;
 /** A consumer, as far as this log needs it: the database has its records. */
 export type Follower = Omit<LogConsumer, 'records'>;
 
-/** Options of {@link SharedLog}. */
+/** Options of {@link ReplicatedLog}. */
 export interface SharedLogOptions {
   readonly database: Database;
   readonly log: StoreLog;
@@ -63,7 +63,7 @@ export interface SharedLogOptions {
  * are applied and its own are made again, while it holds the lock. Replicas follow each other through the table of changes,
  * which a notification tells them to read.
  */
-export class SharedLog implements RecordLog {
+export class ReplicatedLog implements RecordLog {
   readonly isDurable = true;
   readonly isShared = true;
   readonly nextGeneration = 1;
@@ -102,13 +102,13 @@ export class SharedLog implements RecordLog {
       },
       // Notifications may have been lost, or the database could not be reached.
       onRevision: (revision) => {
-        if (revision !== this.#revision || !this.isCurrent) this.#check().catch(() => undefined);
+        if (revision !== this.#revision || !this.isConnected) this.#check().catch(() => undefined);
       },
     });
   }
 
   /** False while PostgreSQL cannot be reached: the state may be out of date. */
-  get isCurrent(): boolean {
+  get isConnected(): boolean {
     return this.#failure === undefined;
   }
 
