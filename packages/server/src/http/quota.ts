@@ -65,7 +65,7 @@ export class Quota<Item> {
     return this.#items.has(item);
   }
 
-  /** Whether an owner may have `more`. One item that counts as 1 it may have as long as that is free. */
+  /** Whether an owner may have `more`. An owner without items may take the last 1 that is free. */
   allows(owner: QuotaOwner, more: number): boolean {
     const free = this.#limit - this.#used - more;
     // No owner has more than all of them.

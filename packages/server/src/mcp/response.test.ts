@@ -117,10 +117,10 @@ it('a response leaves the list when its connection closes', () => {
   expect(responses.size).toBe(0);
 });
 
-it('a response whose stream is dropped tells all that wait for that', () => {
+it('a response whose stream is dropped calls every listener of the disconnect', () => {
   const { response } = waiting('*/*', true);
-  const told: string[] = [];
-  for (const name of ['a', 'b']) response.onDisconnect(() => told.push(name));
+  const called: string[] = [];
+  for (const name of ['a', 'b']) response.onDisconnect(() => called.push(name));
   response.writer.onDropped?.();
-  expect(told).toEqual(['a', 'b']);
+  expect(called).toEqual(['a', 'b']);
 });

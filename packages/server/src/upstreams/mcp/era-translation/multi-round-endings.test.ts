@@ -177,11 +177,11 @@ it('a client that disconnected before a server request does not get it', async (
   expect(isolated.connection.events()).toEqual([]);
 });
 
-it('a call tells all that wait for that when its client disconnects', async () => {
+it('a call calls every listener when its client disconnects', async () => {
   const client = new WaitingClient({ era: 'legacy' });
-  const told: string[] = [];
+  const called: string[] = [];
   const call = started([DONE], client);
-  for (const name of ['a', 'b']) call.onDisconnect(() => told.push(name));
+  for (const name of ['a', 'b']) call.onDisconnect(() => called.push(name));
   client.leave();
-  expect(told).toEqual(['a', 'b']);
+  expect(called).toEqual(['a', 'b']);
 });

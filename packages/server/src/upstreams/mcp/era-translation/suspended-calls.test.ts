@@ -205,7 +205,7 @@ it('a suspended call that its client ends, as one that has become a task can be,
   expect(suspendableCall(suspended).relayRequest()).toBe(true);
 });
 
-it('a suspended call tells all that wait for that when its client disconnects', async () => {
+it('a suspended call calls every listener when its client disconnects', async () => {
   const { call, client, left } = suspendableCall(suspendedCalls());
   const other = new Promise<void>((resolve) => call.onDisconnect(resolve));
   client.leave();

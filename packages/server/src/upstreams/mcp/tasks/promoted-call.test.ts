@@ -119,12 +119,12 @@ describe('a call that becomes a task', () => {
   });
 });
 
-it('a call tells all that wait for that when its client disconnects', async () => {
+it('a call calls every listener when its client disconnects', async () => {
   const { client, response } = await call();
-  const told: string[] = [];
-  for (const name of ['a', 'b']) response.onDisconnect(() => told.push(name));
+  const called: string[] = [];
+  for (const name of ['a', 'b']) response.onDisconnect(() => called.push(name));
   client.leave();
-  expect(told).toEqual(['a', 'b']);
+  expect(called).toEqual(['a', 'b']);
 });
 
 describe('the result of a call that became a task', () => {
