@@ -125,7 +125,8 @@ async function startInTerminal() {
   const lines: string[] = [];
   createInterface({ input: child.stdout }).on('line', (line) => lines.push(line));
   const found = (text: string): string | undefined => lines.find((line) => line.includes(text));
-  await expect.poll(() => found('listening'), { timeout: 30_000 }).toBeDefined();
+  // The last line of the welcome, which a stopped terminal would keep the service from writing.
+  await expect.poll(() => found('API reference'), { timeout: 30_000 }).toBeDefined();
   const pid = Number(/pid:(\d+)/.exec(found('pid:') ?? '')?.[1]);
   const [, address = ''] = /management\W+([\d.]+:\d+)/.exec(found('listening') ?? '') ?? [];
   return { child, lines, pid, url: `http://${address}` };

@@ -102,3 +102,20 @@ export async function withTimeout(ms: number, promise: Promise<unknown>): Promis
     clearTimeout(timer);
   }
 }
+
+/** Time in which one Ctrl-C may arrive several times. */
+const SAME_INTERRUPT_MS = 1_000;
+
+/**
+ * Creates a listener of SIGINT that calls back once for each Ctrl-C: the terminal sends it to every process in the foreground,
+ * and each package runner that started this one passes it on as well, later on a busy machine.
+ */
+export function oncePerInterrupt(onInterrupt: () => void, now: () => number = () => performance.now()): () => void {
+  let last = Number.NEGATIVE_INFINITY;
+  return () => {
+    const at = now();
+    if (at - last < SAME_INTERRUPT_MS) return;
+    last = at;
+    onInterrupt();
+  };
+}

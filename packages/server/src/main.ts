@@ -4,9 +4,10 @@ import { isatty } from 'node:tty';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { escapeInvisible, printable } from '@sluice/protocol/text';
+import { oncePerInterrupt } from '@sluice/protocol/timing';
 import { type Service, startService } from './app/app.ts';
 import { type Config, loadConfig } from './app/config/config.ts';
-import { ProcessSupervisor, SAME_SIGINT_MS } from './app/processes.ts';
+import { ProcessSupervisor } from './app/processes.ts';
 import { Systemd } from './app/systemd.ts';
 import { shortWelcome, welcome } from './app/welcome.ts';
 import { ConfigError } from './http/settings.ts';
@@ -93,14 +94,10 @@ const LAST_LINES_MS = 5_000;
 
 /** The first signal stops gracefully, a second one immediately. */
 function stopOnSignal(service: Service, log: LogSink, systemd: Systemd, isSupervised: boolean): void {
-  let first: { signal: NodeJS.Signals; at: number } | undefined;
-  const stop = (signal: NodeJS.Signals): void => {
-    const at = performance.now();
-    if (first) {
-      if (signal === 'SIGINT' && first.signal === 'SIGINT' && at - first.at < SAME_SIGINT_MS) return;
-      process.exit(1);
-    }
-    first = { signal, at };
+  let isStopping = false;
+  const stop = (): void => {
+    if (isStopping) process.exit(1);
+    isStopping = true;
     systemd.stopping();
     service
       .stop()
@@ -109,9 +106,9 @@ function stopOnSignal(service: Service, log: LogSink, systemd: Systemd, isSuperv
   };
   process.on('SIGTERM', stop);
   // A terminal sends Ctrl-C to every process; the supervising one then sends SIGTERM.
-  process.on('SIGINT', isSupervised ? () => {} : stop);
+  process.on('SIGINT', isSupervised ? () => {} : oncePerInterrupt(stop));
   // The process that supervises this one has gone.
-  process.on('disconnect', () => stop('SIGTERM'));
+  process.on('disconnect', stop);
 }
 
 /** Exits with one line on standard error: operator errors as they are, internal errors with their stack. */

@@ -2,10 +2,9 @@ import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import type { WriteStream } from 'node:tty';
+import { oncePerInterrupt } from '@sluice/protocol/timing';
 import { EXIT_INTERRUPTED, type Terminal, type TerminalInput, type TerminalOutput } from './terminal.ts';
 
-/** One Ctrl-C may arrive twice: from the terminal and from the parent process. */
-const DUPLICATE_SIGINT_MS = 100;
 /** Time for a command to end cleanly after Ctrl-C. */
 const GRACE_MS = 2000;
 
@@ -81,14 +80,11 @@ function inputOf(owner: NodeJS.Process): TerminalInput {
 
 function interruptSignal(owner: NodeJS.Process): AbortSignal {
   const controller = new AbortController();
-  let first: number | undefined;
-  owner.on('SIGINT', () => {
-    const at = performance.now();
-    if (first !== undefined && at - first < DUPLICATE_SIGINT_MS) return;
-    if (first !== undefined) owner.exit(EXIT_INTERRUPTED);
-    first = at;
+  const interrupt = oncePerInterrupt(() => {
+    if (controller.signal.aborted) owner.exit(EXIT_INTERRUPTED);
     controller.abort();
     setTimeout(() => owner.exit(EXIT_INTERRUPTED), GRACE_MS).unref();
   });
+  owner.on('SIGINT', interrupt);
   return controller.signal;
 }

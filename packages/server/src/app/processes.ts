@@ -1,13 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { ReconnectDelay } from '@sluice/protocol/timing';
+import { oncePerInterrupt, ReconnectDelay } from '@sluice/protocol/timing';
 import type { TargetLogger } from '../telemetry/log.ts';
-
-/**
- * One Ctrl-C may arrive twice: the terminal sends it to every process in the foreground, and a package runner that
- * started the service passes it on as well.
- */
-export const SAME_SIGINT_MS = 100;
 
 /** A process that has run for longer is started again without delay. */
 const STABLE_MS = 60_000;
@@ -32,14 +26,8 @@ export class ProcessSupervisor {
 
   async run(count: number): Promise<number> {
     const stop = () => this.#stop();
-    let interruptedAt = Number.NEGATIVE_INFINITY;
-    const interrupt = (): void => {
-      const isSame = performance.now() - interruptedAt < SAME_SIGINT_MS;
-      interruptedAt = performance.now();
-      if (!isSame) stop();
-    };
     // The last one: the process that supervises this one has gone.
-    process.on('SIGTERM', stop).on('SIGINT', interrupt).on('disconnect', stop);
+    process.on('SIGTERM', stop).on('SIGINT', oncePerInterrupt(stop)).on('disconnect', stop);
     const kept = Array.from({ length: count }, (_, at) => this.#keepRunning(at + 1));
     await Promise.race([this.#ended.promise, Promise.all(kept)]);
     const code = await this.#ended.promise;
