@@ -101,6 +101,42 @@ describe('behind a balancer', () => {
     }
   });
 
+  test('of two states that two replicas apply at once, one is applied on all, and the other is a conflict', async () => {
+    const tool = { description: '', uri: 'u', toolType: 'custom', input_schema: {}, namespace: 'states' };
+    const stateOf = (description: string) => ({
+      tools: ['left', 'right'].map((name) => ({ ...tool, name, description })),
+    });
+    const stateUrl = ({ management }: TestService, query = '') => `${management}/api/v1/state${query}`;
+    const put = (url: string, state: object, etag = '*') =>
+      fetch(url, {
+        method: 'PUT',
+        body: JSON.stringify(state),
+        headers: { 'content-type': 'application/json', 'if-match': etag },
+      });
+    const described = async (service: TestService) =>
+      ((await service.manage('GET', '/tools?namespace=states')).data as { description: string }[]).map(
+        ({ description }) => description,
+      );
+    const [a, b] = replicas.services;
+    if (!a || !b) throw new Error('fewer than two replicas');
+    expect((await put(stateUrl(a), { namespaces: [{ name: 'states' }], ...stateOf('first') })).status).toBe(200);
+    for (let round = 0; round < 5; round++) {
+      const contenders = [a, b].map((service, at) => ({ service, state: stateOf(`${round}.${at}`) }));
+      const planned = await Promise.all(
+        contenders.map(async ({ service, state }) => {
+          const plan = await put(stateUrl(service, '?dry_run=true'), state);
+          return { service, state, etag: plan.headers.get('etag') ?? '' };
+        }),
+      );
+      const applied = await Promise.all(
+        planned.map(async ({ service, state, etag }) => (await put(stateUrl(service), state, etag)).status),
+      );
+      expect(applied.toSorted()).toEqual([200, 409]);
+      const description = `${round}.${applied.indexOf(200)}`;
+      for (const service of replicas.services) expect(await described(service)).toEqual([description, description]);
+    }
+  });
+
   test('a forward is served by all replicas', async () => {
     expect((await manage('POST', '/forwards', { name: 'up', address: upstream.url })).status).toBe(201);
     for (let at = 0; at < 6; at++) {
