@@ -56,29 +56,27 @@ function report(
   const rows: readonly (readonly [string, string | number])[] = [
     ['seed', seed],
     ['requests, including those that verify the effect of others', results.reduce((sum, { sent }) => sum + sent, 0)],
+    ['operations; responses by status', responsesByStatus(results)],
     ['connections; seconds', `${CONNECTIONS}; ${Math.round(seconds)}`],
     ['heap after each round', heaps.map((heap) => `${Math.round(heap / MEGABYTE)} MB`).join(', ')],
     ['**responses that contradict the document, or failures**', `**${failures.length}**`],
   ];
-  const statuses = [...sumResponses(results)].map(([id, counts]) => {
-    const sorted = [...counts].sort(([one], [other]) => one - other);
-    return `| ${id} | ${sorted.map(([status, count]) => `${status}: ${count}`).join(', ')} |\n`;
-  });
   const details = failures.map((paragraph) => `\n\`\`\`\n${paragraph}\n\`\`\`\n`).join('');
-  return `${table(rows)}\n| Operation | Responses by status |\n|---|---|\n${statuses.sort().join('')}${details}`;
+  return `${table(rows)}${details}`;
 }
 
 function table(rows: readonly (readonly [string, string | number])[]): string {
   return `| | |\n|---|---|\n${rows.map(([label, value]) => `| ${label} | ${value} |\n`).join('')}`;
 }
 
-/** Responses of all rounds by operation and status. */
-function sumResponses(results: readonly FuzzResult[]): ReadonlyMap<string, ReadonlyMap<number, number>> {
-  const sums = new Map<string, Map<number, number>>();
+/** The number of operations, and of the responses of all rounds with each status. */
+function responsesByStatus(results: readonly FuzzResult[]): string {
+  const operations = new Set<string>();
+  const sums = new Map<number, number>();
   for (const [id, statuses] of results.flatMap(({ responses }) => [...responses])) {
-    const known = sums.get(id) ?? new Map<number, number>();
-    sums.set(id, known);
-    for (const [status, count] of statuses) known.set(status, (known.get(status) ?? 0) + count);
+    operations.add(id);
+    for (const [status, count] of statuses) sums.set(status, (sums.get(status) ?? 0) + count);
   }
-  return sums;
+  const sorted = [...sums].sort(([one], [other]) => one - other);
+  return `${operations.size}; ${sorted.map(([status, count]) => `${status}: ${count}`).join(', ')}`;
 }

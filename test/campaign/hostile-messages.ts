@@ -79,15 +79,22 @@ function report(
   results: readonly CaseResult[],
   failures: readonly string[],
 ): string {
-  const groups = [...new Set(cases.map(({ group }) => group))];
-  const tables = groups.map((group) => {
-    const rows = results
-      .filter((result) => result.group === group)
-      .map((result) => `| ${rowOf(result).join(' | ')} |\n`);
-    const head = '| | longest turn, CPU ms | p90 of `tools/list` and `/healthz`, ms | beside a reader | RSS | |\n';
-    return `${group[0]?.toUpperCase()}${group.slice(1)}:\n\n${head}|---|---|---|---|---|---|\n${rows.join('')}`;
+  const rows = [...new Set(cases.map(({ group }) => group))].map((group) => {
+    const found = results.filter((result) => result.group === group);
+    const most = (of: (result: CaseResult) => number) => Math.max(...found.map(of));
+    const cells = [
+      group,
+      found.length,
+      most(({ longestMs }) => longestMs).toFixed(1),
+      Math.round(most(({ latencies }) => p90(latencies))),
+      megabytes(most(({ peakRss, rssBefore }) => peakRss - rssBefore)),
+      found.filter((result) => problemsOf(result).length > 0).length,
+    ];
+    return `| ${cells.join(' | ')} |\n`;
   });
-  return `Seed ${seed}.\n\n${tables.join('\n')}\n**Failures: ${failures.length}**\n\n${failures.map((line) => `- ${line}\n`).join('')}`;
+  const head =
+    '| | cases | longest turn, CPU ms | p90 of others, ms | growth of RSS | failures |\n|---|---|---|---|---|---|\n';
+  return `Seed ${seed}.\n\n${head}${rows.join('')}\n**Failures: ${failures.length}**\n\n${failures.map((line) => `- ${line}\n`).join('')}`;
 }
 
 function megabytes(bytes: number): string {

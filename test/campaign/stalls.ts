@@ -9,8 +9,6 @@ import { quantile } from './tally.ts';
 const MAX_TURN_MS = 50;
 /** Times that a case is sent if its turns are too long: a garbage collection may be due in one of them, but not in each. */
 const ATTEMPTS = 3;
-/** Cases in the report. */
-const REPORTED = 20;
 
 /** Sends messages that are expensive to read, on all sides, and measures the turns of the event loop. */
 export const stallsCampaign: Campaign = {
@@ -71,14 +69,11 @@ function report(seed: number, results: readonly StallResult[], failures: readonl
     const figures = [0.5, 0.9, 1].map((part) => quantile(times, part).toFixed(1));
     return `| ${group} | ${times.length} | ${figures.join(' | ')} |\n`;
   });
-  const longest = results.toSorted((one, other) => other.longestMs - one.longestMs).slice(0, REPORTED);
   return [
     `Seed ${seed}. Each message has up to 4 MiB. A turn is one iteration of the event loop; its time is the CPU time of the main`,
     `thread, with its garbage collections. A message with a turn of more than ${MAX_TURN_MS} ms is sent ${ATTEMPTS} times, and its best run counts.\n`,
     '| | messages | longest turn, CPU ms: median | p90 | maximum |\n|---|---|---|---|---|',
     rows.join(''),
-    '| longest turns | CPU ms |\n|---|---|',
-    longest.map(({ name, longestMs }) => `| ${name} | ${longestMs.toFixed(1)} |\n`).join(''),
     `**Failures: ${failures.length}**\n`,
     failures.map((line) => `- ${line}\n`).join(''),
   ].join('\n');

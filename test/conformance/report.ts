@@ -3,12 +3,12 @@ import type { ClientReport } from './clients.ts';
 import { type Change, isRegression, type Pair } from './compare.ts';
 import type { TranslationReport } from './era-translation.ts';
 import type { Exception } from './exceptions.ts';
-import { clientPasses, counts, type Scenario, serverPasses } from './scenario.ts';
+import { clientPasses, counts, type Scenario } from './scenario.ts';
 import type { ServerReport } from './servers.ts';
 import { type Suite, versionOf } from './suites.ts';
 import { translationFaults } from './verdict.ts';
 
-/** Formats the results as Markdown: versions, totals, and a table of scenarios for each suite. */
+/** Formats the results as Markdown: versions, totals, and the scenarios with failures or warnings. */
 export async function report(
   servers: readonly ServerReport[],
   translated: readonly TranslationReport[],
@@ -49,13 +49,15 @@ export async function report(
         authorization,
       ]),
     ),
-    'Cells show the number of checks that passed, failed, and ended with a warning.',
-    ...servers.map(({ suite, pairs }) => `### As a server: ${titleOf(suite)}\n\n${serverTable(pairs)}`),
-    ...translated.map(
-      (found) =>
-        `### Era translation: ${titleOf(found.suite)}, ${found.suite.upstream} upstream\n\n${translationTable(found)}`,
+    'Scenarios with a failure or a warning, in one of these runs: the number of checks that passed, failed, and ended with a warning.',
+    table(
+      ['Scenario', 'suite', 'directly', 'through Sluice', 'checks', 'reason'],
+      [
+        ...servers.flatMap((found) => serverRows(found, titleOf(found.suite))),
+        ...translated.flatMap((found) => translationRows(found, titleOf(found.suite))),
+        ...clients.flatMap((found) => clientRows(found, titleOf(found.suite))),
+      ],
     ),
-    ...clients.map(({ suite, scenarios }) => `### As a client: ${titleOf(suite)}\n\n${clientTable(scenarios)}`),
   ].join('\n\n');
 }
 
@@ -76,53 +78,52 @@ async function versionLine(): Promise<string> {
   return `${new Date().toISOString().slice(0, 10)}, Node ${process.versions.node}; ${labeled.join(', ')}.`;
 }
 
-function serverTable(pairs: readonly Pair[]): string {
-  return table(
-    ['Scenario', 'Direct', 'Through Sluice', 'Checks'],
-    pairs.map(({ direct, through, failed, changed }) => [
+type Row = readonly (string | number)[];
+
+function serverRows({ pairs }: ServerReport, title: string): Row[] {
+  return pairs
+    .filter(({ direct, failed, changed }) => failed || changed.some(isRegression) || failing(direct).length > 0)
+    .map(({ direct, through, failed, changed }) => [
       nameOf(direct),
-      emphasizeUnless(numbers(direct), serverPasses(direct)),
-      emphasizeUnless(
-        through === undefined ? 'did not run' : numbers(through),
-        !failed && serverPasses(through ?? direct),
-      ),
+      title,
+      numbers(direct),
+      emphasizeUnless(through === undefined ? 'did not run' : numbers(through), !failed && !changed.some(isRegression)),
       [
         ...changed.map(({ id, through: status }) => `\`${id}\` ${status}`),
-        ...failing(direct).map((id) => `\`${id}\` (also directly)`),
+        ...failing(direct).map((id) => `\`${id}\``),
       ].join(', '),
-    ]),
-  );
+      failing(direct).length > 0 ? 'also without Sluice' : '',
+    ]);
 }
 
 function exceptions({ suite }: TranslationReport, result: Exception['result']): number {
   return suite.exceptions.filter((exception) => exception.result === result).length;
 }
 
-function translationTable({ suite, scenarios }: TranslationReport): string {
-  return table(
-    ['Scenario', 'Through Sluice', 'Checks', 'Reason'],
-    scenarios.map((scenario) => [
+function translationRows({ suite, scenarios }: TranslationReport, title: string): Row[] {
+  return scenarios
+    .filter((scenario) => failing(scenario).length > 0)
+    .map((scenario) => [
       nameOf(scenario),
-      emphasizeUnless(numbers(scenario), serverPasses(scenario)),
-      failing(scenario)
-        .map((id) => `\`${id}\``)
-        .join(', '),
+      `${title}, ${suite.upstream} upstream`,
+      '',
+      numbers(scenario),
+      checksOf(scenario),
       suite.exceptions.find((exception) => exception.scenario === scenario.name)?.reason ?? '',
-    ]),
-  );
+    ]);
 }
 
-function clientTable(scenarios: readonly Scenario[]): string {
-  return table(
-    ['Scenario', 'Through Sluice', 'Checks'],
-    scenarios.map((scenario) => [
-      nameOf(scenario),
-      emphasizeUnless(numbers(scenario), clientPasses(scenario)),
-      failing(scenario)
-        .map((id) => `\`${id}\``)
-        .join(', '),
-    ]),
-  );
+function clientRows({ scenarios }: ClientReport, title: string): Row[] {
+  return scenarios
+    .filter((scenario) => !clientPasses(scenario))
+    .map((scenario) => [nameOf(scenario), `${title}, as a client`, '', numbers(scenario), checksOf(scenario), '']);
+}
+
+/** The checks that failed or warned. */
+function checksOf(scenario: Scenario): string {
+  return failing(scenario)
+    .map((id) => `\`${id}\``)
+    .join(', ');
 }
 
 function nameOf({ name, unscored }: Scenario): string {

@@ -5,7 +5,7 @@ import { compareEvaluators } from './desired-evaluators.ts';
 const evaluator = (name: string, changed: object = {}): Evaluator => ({
   name,
   trigger: { method: 'tools/call', namespace: 'default' },
-  llm: { operation: 'classify', prompt: 'p', connection: 'model' },
+  llm: { operation: 'classify', prompt: 'p', connection: 'model', result_schema: null },
   processor: { path: 'ok.wasm' },
   on_error: 'block',
   ...changed,
