@@ -30,7 +30,11 @@ export async function addSessions(parts: WithUpstreams) {
   const sessionBindings = new SessionBindings({
     access: parts.access,
     taskMessages: ({ transport: { address } }, { sessionId }, { id }) =>
-      taskMessages(tasks, { address, session: sessionId }, ({ clientSession }) => clientSession === id),
+      taskMessages(
+        tasks,
+        { address, session: sessionId },
+        (record) => record.clientSession === id && !parts.access.restore(record),
+      ),
     upstreams: forwards.upstreams,
     calls,
     sharedSessions,

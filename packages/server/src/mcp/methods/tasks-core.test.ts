@@ -112,6 +112,38 @@ describe('a core task', () => {
     for (const reader of [stream, others]) reader.disconnect();
   });
 
+  it('of a tool that is disabled since is in no list and sends nothing, and returns with its tool', async () => {
+    const { url, first } = await twoUpstreams();
+    const { client, request, create } = await coreTaskClient(url);
+    const hidden = await create('endless');
+    const visible = await create('asks');
+    const listed = async () =>
+      (await request('tasks/list', {})).result.tasks.map(({ taskId }: { taskId: string }) => taskId);
+    const setEnabled = (enabled: boolean) =>
+      tests.service.manage('POST', '/tools/enabled', {
+        enabled,
+        names: ['endless'],
+        namespace: new URL(url).pathname.split('/')[1],
+      });
+    const stream = client.listen();
+    await stream.head;
+    expect(await listed()).toEqual([hidden, visible]);
+    await setEnabled(false);
+    expect(await listed()).toEqual([visible]);
+    const [id = ''] = first.tasks;
+    await first.report(id, 'while hidden');
+    await setEnabled(true);
+    await expect
+      .poll(async () => {
+        await first.report(id, 'later');
+        return stream.text;
+      })
+      .toContain('later');
+    expect(stream.text).not.toContain('while hidden');
+    expect(await listed()).toEqual([hidden, visible]);
+    stream.disconnect();
+  });
+
   it('keeps its upstream session open when its client ends its own', async () => {
     const { url, first } = await twoUpstreams();
     const ann = await coreTaskClient(url);

@@ -98,12 +98,17 @@ export function ownerOf({ namespace, principal }: McpExchange): TaskOwner {
   return { namespace: namespace?.name, principal };
 }
 
-/** The tasks of the client, oldest first, as far as the records know them: an upstream would list those of others too. */
-function listTasks(request: McpRequest, { tasks }: TaskMethodParts): McpOutcome {
+/**
+ * The tasks of the client whose tools are not hidden, oldest first, as far as the records know them: an upstream would list those of
+ * others too.
+ */
+function listTasks(request: McpRequest, { tasks, access }: TaskMethodParts): McpOutcome {
   const { cursor } = request.message.params;
   const before = typeof cursor === 'string' ? Buffer.from(cursor, 'base64url').toString() : '';
   if (cursor !== undefined && !/^\d+ /.test(before)) return rpcError(INVALID_PARAMS, 'invalid cursor');
-  const own = tasks.list(ownerOf(request), request.session?.id).filter((task) => placeOf(task) > before);
+  const own = tasks
+    .list(ownerOf(request), request.session?.id)
+    .filter((task) => placeOf(task) > before && !access.restore(task.record));
   own.sort((a, b) => (placeOf(a) < placeOf(b) ? -1 : 1));
   const page = own.slice(0, PAGE_SIZE);
   const last = own.length > PAGE_SIZE ? page.at(-1) : undefined;

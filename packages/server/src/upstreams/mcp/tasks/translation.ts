@@ -155,22 +155,22 @@ export function plainResultRewriter(inner: ResponseRewriter | undefined): Respon
 
 /**
  * Translates the ids of core tasks in the messages of one upstream session to and from one client: in notifications of
- * their status, and in the metadata of messages that are related to a task. What concerns tasks of other clients, with whom
- * the session may be shared, is dropped. `isOwn` returns whether a task is one of the client.
+ * their status, and in the metadata of messages that are related to a task. What concerns other tasks is dropped, such as those of
+ * other clients, with whom the session may be shared. `isVisible` returns whether a task is one of the client, of a tool that is
+ * not hidden.
  */
 export function taskMessages(
   tasks: Tasks,
   place: TaskPlace,
-  isOwn: (record: UpstreamRecord) => boolean,
+  isVisible: (record: UpstreamRecord) => boolean,
 ): MessageTranslator {
   const find = (upstreamId: string): UpstreamTask | undefined => {
     const task = tasks.findAt('id', place, upstreamId);
-    return task && !task.record.isInternal && isOwn(task.record) ? task : undefined;
+    return task && !task.record.isInternal && isVisible(task.record) ? task : undefined;
   };
   const findProgress = (value: JsonObject): UpstreamRecord | undefined => {
     const token = tokenOf(value);
-    const { record } = (token === undefined ? undefined : tasks.findAt('token', place, token)) ?? {};
-    return record && isOwn(record) ? record : undefined;
+    return token === undefined ? undefined : tasks.findAt('token', place, token)?.record;
   };
   return {
     toClient(text, value) {
@@ -182,10 +182,11 @@ export function taskMessages(
         return withReportedTask(task, text, 'params');
       }
       if (method === 'notifications/progress') {
-        const { id, progress } = findProgress(value) ?? {};
-        if (id === undefined || !progress) return text;
-        const own = withTaskIds(text, () => id);
-        return withParam(own, 'progressToken', progress.client);
+        const record = findProgress(value);
+        if (!record?.progress) return text;
+        if (!isVisible(record)) return undefined;
+        const own = withTaskIds(text, () => record.id);
+        return withParam(own, 'progressToken', record.progress.client);
       }
       const content = method === undefined ? result : params;
       if (!isJsonObject(content) || relatedTaskOf(content) === undefined) return text;
@@ -195,7 +196,7 @@ export function taskMessages(
       withTaskIds(text, (id) => {
         const { record } = tasks.get(id) ?? {};
         const isHere = record?.kind === 'core' && record.address === place.address;
-        return isHere && record.session?.id === place.session && isOwn(record) ? record.upstreamId : undefined;
+        return isHere && record.session?.id === place.session && isVisible(record) ? record.upstreamId : undefined;
       }),
     isTaskProgress: (value) => findProgress(value) !== undefined,
   };
