@@ -11,6 +11,7 @@ import { CatalogTexts } from './catalog/catalog-texts.ts';
 import { ListItems, type ListSpec } from './catalog/list-items.ts';
 import { ListPage, type ListPageParts } from './catalog/list-page.ts';
 import type { ListReads } from './list-reads.ts';
+import type { LargeMessage } from './relay/large-message.ts';
 import { openLegacy, openModern, type RpcClient, type RpcClientOptions, toUpstreamError } from './rpc-client.ts';
 
 /** Catalog of an upstream for clients of one era and one set of capabilities. */
@@ -40,6 +41,8 @@ const LISTS: readonly ListSpec[] = [
 const MAX_IDENTITY_LENGTH = 256 * 1024;
 /** Consecutive pages without entries: an upstream that filters its list may send some. */
 const MAX_EMPTY_PAGES = 1_000;
+/** Bytes of a page beyond the limit of the catalog, which ends its reading with an error that names it. */
+const EXCESS_BYTES = 1024 * 1024;
 
 /** Options of {@link discover}. */
 export interface DiscoveryOptions extends RpcClientOptions {
@@ -94,7 +97,8 @@ async function readCatalog(options: DiscoveryOptions, client: RpcClient): Promis
     }
     for (const list of LISTS) {
       if (!isJsonObject(client.serverCapabilities[list.capability])) continue;
-      const reader = new ListReader(options, client, list, { address, size, texts, turns });
+      const items = new ListItems(list, era, texts);
+      const reader = new ListReader({ options, client, turns }, { address, list, size, items });
       options.reads?.begin(list.capability);
       found[list.into] = await reader.read().finally(() => options.reads?.end(list.capability));
       if (reader.cache !== undefined) cache[list.method] = reader.cache;
@@ -109,19 +113,17 @@ async function readCatalog(options: DiscoveryOptions, client: RpcClient): Promis
 }
 
 /** What the lists of one catalog share. */
-interface CatalogParts {
-  readonly address: string;
+interface CatalogReading {
+  readonly options: DiscoveryOptions;
+  readonly client: RpcClient;
   readonly turns: Turns;
-  readonly size: CatalogSize;
-  readonly texts: CatalogTexts;
 }
 
 /** Reads one list, page by page. */
 class ListReader {
   /** Strictest of the pages' hints; undefined in the legacy era and without a page. */
   cache: CacheHint | undefined = undefined;
-  readonly #client: RpcClient;
-  readonly #signal: AbortSignal | undefined;
+  readonly #reading: CatalogReading;
   readonly #page: ListPageParts;
   #pages = 0;
   /** Entries so far, of whatever kind. */
@@ -130,10 +132,9 @@ class ListReader {
   #emptyPages = 0;
   #stopped: string | undefined = undefined;
 
-  constructor({ signal }: DiscoveryOptions, client: RpcClient, list: ListSpec, { texts, ...parts }: CatalogParts) {
-    this.#client = client;
-    this.#signal = signal;
-    this.#page = { ...parts, list, items: new ListItems(list, client.era, texts) };
+  constructor(reading: CatalogReading, page: ListPageParts) {
+    this.#reading = reading;
+    this.#page = page;
   }
 
   async read(): Promise<readonly ListedItem[]> {
@@ -144,7 +145,7 @@ class ListReader {
       const { found } = items;
       const result = await this.#readPage(cursor === undefined ? undefined : { cursor });
       if (!result) break;
-      if (this.#signal?.aborted)
+      if (this.#reading.options.signal?.aborted)
         throw new UpstreamError('aborted', address, 'was not read to the end: the discovery was canceled');
       this.#pages++;
       // Any string is a cursor, also the empty one; null means the same as none.
@@ -180,20 +181,28 @@ class ListReader {
 
   /** Returns the members of the result besides the list; undefined if the upstream does not know the method. */
   async #readPage(params: Readonly<Record<string, unknown>> | undefined) {
-    const { address, items, list, turns } = this.#page;
-    let page: ListPage | undefined;
-    const outcome = await this.#client.requestScanned(list.method, params, (id, isStream) => {
-      page = new ListPage(this.#page, id, isStream);
-      return page;
-    });
-    if (outcome.kind === 'error') {
-      if (outcome.code === METHOD_NOT_FOUND) return undefined;
-      throw toUpstreamError(outcome, list.method, address);
+    const { client, turns, options } = this.#reading;
+    const { limits = CATALOG_LIMITS } = options;
+    const { address, items, list, size } = this.#page;
+    let bytes = 0;
+    const count = (length: number): void => {
+      size.add(0, length - bytes);
+      bytes = length;
+    };
+    const onPart = ({ length }: LargeMessage) => count(length);
+    const response = await client.requestPage(list.method, params, { maxBytes: limits.bytes + EXCESS_BYTES, onPart });
+    if (response.kind === 'error') {
+      if (response.code === METHOD_NOT_FOUND) return undefined;
+      throw toUpstreamError(response, list.method, address);
     }
-    if (!page?.items) throw new UpstreamError('invalid', address, `answered ${list.method} without ${list.member}`);
+    count(response.parts.reduce((sum, { length }) => sum + length, 0));
+    const page = new ListPage(this.#page);
+    await turns.run(page.read(response.parts));
+    response.free();
+    if (!page.items) throw new UpstreamError('invalid', address, `answered ${list.method} without ${list.member}`);
     await turns.run(items.add(page.items));
-    if (this.#client.era === 'modern') this.cache = strictestHint(this.cache, outcome.result);
-    return outcome.result;
+    if (client.era === 'modern') this.cache = strictestHint(this.cache, page.result);
+    return page.result;
   }
 }
 

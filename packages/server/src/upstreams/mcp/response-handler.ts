@@ -1,7 +1,6 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import type { UpstreamError } from '../../http/client/errors.ts';
 import type { LargeMessage } from './relay/large-message.ts';
-import type { ScannedBody } from './scanned-body.ts';
 import type { SessionVerdict } from './session-loss.ts';
 
 /** A request whose response is read. */
@@ -16,8 +15,6 @@ export interface ReadRequest {
   readonly requiresStream?: boolean;
   /** Bytes of one message. */
   readonly maxBytes: number;
-  /** Creates a scan of the response to the request, which is then not read into memory. */
-  scan?(isStream: boolean): ScannedBody;
 }
 
 /** What a response reveals about the session of its request, if that may be lost. */
@@ -59,7 +56,7 @@ export interface Rejection extends SessionHint {
 /** How the reading of a response ends. */
 export type ResponseEnd =
   | UpstreamResponse
-  /** The scan has found the response, or the handler has taken it, or the upstream has accepted a notification. */
+  /** The handler has taken the response, or the upstream has accepted a notification. */
   | { readonly kind: 'done' }
   /** The event stream has ended before the response; `isRegular`: it was not cut off. */
   | { readonly kind: 'interrupted'; readonly error: UpstreamError; readonly isRegular: boolean }

@@ -14,11 +14,10 @@ import { EventReader } from './event-reader.ts';
 import { isResponseTo, largeContent, messagesIn, TooLargeError } from './received-messages.ts';
 import { LARGE_MESSAGE_BYTES, LargeMessage } from './relay/large-message.ts';
 import type { ReadRequest, RpcResponseHandler, UpstreamResponse } from './response-handler.ts';
-import type { ScannedBody } from './scanned-body.ts';
 import { type SessionVerdict, sessionVerdict } from './session-loss.ts';
 import { unusableResponse } from './unusable-response.ts';
 
-type Mode = 'head' | 'start' | 'json' | 'stream' | 'scan' | 'other' | 'done';
+type Mode = 'head' | 'start' | 'json' | 'stream' | 'other' | 'done';
 
 const NO_HEADERS: ResponseHeaders = {};
 const EMPTY = Buffer.alloc(0);
@@ -57,7 +56,6 @@ export class ResponseReader implements ResponseHandler {
   /** Whether the label says that it is an event stream, and nothing was read yet. */
   #isStreamByLabel = false;
   #events: EventReader | undefined = undefined;
-  #scanned: ScannedBody | undefined = undefined;
   /** The beginning of a body that is not known by its first byte. */
   #start: BodyStart | undefined = undefined;
   /** A body that arrives in several pieces. */
@@ -91,7 +89,7 @@ export class ResponseReader implements ResponseHandler {
   resume(): void {
     if (!this.#isPaused) return;
     this.#isPaused = false;
-    if (!this.#isReading && !this.#scanned?.isBusy) this.#call?.resume();
+    if (!this.#isReading) this.#call?.resume();
   }
 
   /** Aborts the request; nothing is called afterwards. */
@@ -127,18 +125,9 @@ export class ResponseReader implements ResponseHandler {
   #beginStream(): void {
     if (this.#request.requiresStream) clearTimeout(this.#timer);
     this.isStream = true;
-    if (this.#beginScan()) return;
     this.#mode = 'stream';
     this.#events = new EventReader(this.#request, this.#handler);
     this.#handler.onStream?.();
-  }
-
-  /** Scans a successful response if the request wants that; else returns false. */
-  #beginScan(): boolean {
-    if (!this.#isSuccess || !this.#request.scan) return false;
-    this.#mode = 'scan';
-    this.#scanned = this.#request.scan(this.isStream);
-    return true;
   }
 
   onData(chunk: Buffer): boolean {
@@ -167,9 +156,6 @@ export class ResponseReader implements ResponseHandler {
         return !this.#isPaused;
       case 'start':
         return this.#readStart(chunk);
-      case 'scan':
-        if (this.#scanned) void this.#readScan(this.#scanned, chunk);
-        return false;
       case 'other':
         this.#body ??= new ChunkBuffer();
         this.#body.push(chunk);
@@ -184,7 +170,7 @@ export class ResponseReader implements ResponseHandler {
 
   onWholeBody(buffer: Buffer, start: number, end: number): boolean {
     const size = end - start;
-    const isSimple = this.#mode === 'start' && isObjectStart(buffer[start]) && !this.#request.scan;
+    const isSimple = this.#mode === 'start' && isObjectStart(buffer[start]);
     if (!isSimple || size >= LARGE_MESSAGE_BYTES || size > this.#request.maxBytes) {
       return this.onData(copyOf(buffer, start, end));
     }
@@ -210,8 +196,7 @@ export class ResponseReader implements ResponseHandler {
     const kind = isKnown ? 'json' : this.#start?.push(chunk, maxBytes);
     if (!kind) return true;
     if (kind === 'events' && (this.#isSuccess || !requiresStream)) this.#beginStream();
-    else if (kind !== 'json' || requiresStream) this.#mode = 'other';
-    else if (!this.#beginScan()) this.#mode = 'json';
+    else this.#mode = kind === 'json' && !requiresStream ? 'json' : 'other';
     return this.#read(isKnown ? chunk : (this.#start?.take() ?? chunk));
   }
 
@@ -247,21 +232,8 @@ export class ResponseReader implements ResponseHandler {
     return typeof length === 'string' ? Number(length) - (this.#start?.skippedBytes ?? 0) : undefined;
   }
 
-  async #readScan(scanned: ScannedBody, chunk: Buffer): Promise<void> {
-    try {
-      const isEnough = await scanned.write(chunk);
-      if (this.#mode === 'done') return;
-      if (isEnough && scanned.scan.isFound) this.#endEarly();
-      else if (scanned.hasEnded) this.#complete();
-      this.#call?.resume();
-    } catch (error) {
-      this.#onError(error);
-    }
-  }
-
   onEnd(): void {
-    if (this.#mode === 'done') return clearTimeout(this.#timer);
-    if (this.#scanned?.isBusy) this.#scanned.hasEnded = true;
+    if (this.#mode === 'done') clearTimeout(this.#timer);
     else this.#complete();
   }
 
@@ -285,8 +257,6 @@ export class ResponseReader implements ResponseHandler {
           return this.#completeJson();
         case 'stream':
           return this.#isSuccess ? this.#onStreamEnd() : this.#rejectBody(EMPTY);
-        case 'scan':
-          return this.#completeScan();
         default:
           return this.#rejectBody(this.#body?.concat() ?? this.#start?.take() ?? EMPTY);
       }
@@ -344,14 +314,6 @@ export class ResponseReader implements ResponseHandler {
   #sessionVerdict(value: unknown, body: string): SessionVerdict {
     const mayBeProcessed = this.#isCutOff || this.#events?.hasMessages === true;
     return sessionVerdict(this.#request, { status: this.status, value, body, mayBeProcessed });
-  }
-
-  #completeScan(): void {
-    const { scan, start = EMPTY } = this.#scanned ?? {};
-    if (this.isStream && !scan?.isFound) return this.#onStreamEnd();
-    this.#finish();
-    if (scan?.isFound) this.#handler.onEnd({ kind: 'done' });
-    else this.#reject(start, scan?.isJson ? {} : undefined, 'known');
   }
 
   #onStreamEnd(): void {

@@ -21,7 +21,7 @@ import { type PermitOutline, requireOutline } from '../../access/access.ts';
 import type { UpstreamTransport } from '../../http/client/client.ts';
 import { collectResponse } from '../../http/client/collect-response.ts';
 import { quoted, UpstreamError } from '../../http/client/errors.ts';
-import { type ResultScan, type RpcFailure, type RpcRequest, type RpcResponse, sendMessage } from './rpc-request.ts';
+import { type RpcFailure, type RpcRequest, type RpcResponse, sendMessage } from './rpc-request.ts';
 import { isProxyStatus } from './session-loss.ts';
 
 /** Connection and identity of an {@link RpcClient}. */
@@ -47,6 +47,13 @@ interface RpcResult {
   readonly kind: 'result';
   readonly text: string;
   readonly result: Params;
+}
+
+/** The bytes of a response, which `free` frees. */
+export interface ResponseParts {
+  readonly kind: 'bytes';
+  readonly parts: readonly Buffer[];
+  free(): void;
 }
 
 /** Methods of lists. */
@@ -123,20 +130,13 @@ function send(
   envelope: Envelope<Era>,
   method: Method,
   params?: Params,
-  scan?: RpcRequest['scan'],
+  reading?: Pick<RpcRequest, 'maxBytes' | 'onPart'>,
 ): Promise<RpcResponse> {
   const { sessionId } = envelope;
   const own = envelope.params(params);
   const message = (id: number) => JSON.stringify({ jsonrpc: '2.0', id, method, params: own });
-  return sendMessage(transport, {
-    message,
-    method,
-    sessionId,
-    headers: envelope.headers(method),
-    timeoutMs,
-    signal,
-    scan,
-  });
+  const headers = envelope.headers(method);
+  return sendMessage(transport, { message, method, sessionId, headers, timeoutMs, signal, ...reading });
 }
 
 /** Reads the response to a request. Throws `invalid` for a result that is not an object. */
@@ -212,20 +212,23 @@ export class RpcClient<E extends Era = Era> {
     return await this.#send('resources/subscribe', { uri });
   }
 
-  /**
-   * Sends one request whose response is scanned while it arrives: the scan for the request's id is created when the response
-   * begins; the reply has no text. Rejects with an {@link UpstreamError} if there is no result.
-   */
-  requestScanned(
+  /** Requests a page of a list, and returns the response with it as bytes: it may be large. Rejects as {@link request}. */
+  async requestPage(
     method: ListMethod,
     params: Params | undefined,
-    scan: (id: number, isStream: boolean) => ResultScan,
-  ): Promise<RpcReply> {
-    return this.#send(method, params, scan);
+    reading: Required<Pick<RpcRequest, 'maxBytes' | 'onPart'>>,
+  ): Promise<ResponseParts | RpcFailure> {
+    const response = await send(this.#options, this.#envelope, method, params, reading);
+    const reply = toReply(response, method, this.#options.transport.address);
+    if (reply.kind === 'error') return reply;
+    const { large, text = '' } = response;
+    // Its id is not needed any more.
+    if (large) return { kind: 'bytes', ...large.take('0') };
+    return { kind: 'bytes', parts: [Buffer.from(text)], free: () => undefined };
   }
 
-  async #send(method: Method, params?: Params, scan?: RpcRequest['scan']): Promise<RpcReply> {
-    const response = await send(this.#options, this.#envelope, method, params, scan);
+  async #send(method: Method, params?: Params): Promise<RpcReply> {
+    const response = await send(this.#options, this.#envelope, method, params);
     return toReply(response, method, this.#options.transport.address);
   }
 

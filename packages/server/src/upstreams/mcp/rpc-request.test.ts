@@ -14,7 +14,7 @@ afterEach(async () => {
 type Handle = (response: ServerResponse, request: IncomingMessage, body: string) => void;
 
 /** Sends one request to a server with a scripted response. */
-async function sendRequest(handle: Handle, request: Partial<RpcRequest> = {}, maxBytes?: number) {
+async function sendRequest(handle: Handle, request: Partial<RpcRequest> = {}) {
   const server = createServer(async (incoming, response) => {
     let body = '';
     for await (const chunk of incoming) body += chunk;
@@ -34,7 +34,7 @@ async function sendRequest(handle: Handle, request: Partial<RpcRequest> = {}, ma
   );
   const message = (id: number) => `{"jsonrpc":"2.0","id":${id},"method":"tools/list"}`;
   const defaults = { message, method: 'tools/list', sessionId: undefined, headers: [], timeoutMs: 5_000 };
-  return sendMessage(transport, { ...defaults, ...request }, maxBytes);
+  return sendMessage(transport, { ...defaults, ...request });
 }
 
 /** Writes the id of the request in place of `"7"`. */
@@ -195,7 +195,7 @@ describe('sendMessage', () => {
     ['a body', json(`{"jsonrpc":"2.0","id":"7","result":{"x":"${'x'.repeat(2000)}"}}`)],
     ['an event', stream(`data: ${'x'.repeat(2000)}`)],
   ])('rejects %s over the limit', async (_what, handle) => {
-    await expect(sendRequest(handle, {}, 1000)).rejects.toMatchObject({ kind: 'too-large' });
+    await expect(sendRequest(handle, { maxBytes: 1000 })).rejects.toMatchObject({ kind: 'too-large' });
   });
 
   it.each([

@@ -3,10 +3,10 @@ import { HEADER_SESSION_ID } from '@sluice/protocol/mcp/constants';
 import { rejectServerRequest } from '@sluice/protocol/mcp/message-text';
 import type { UpstreamTransport } from '../../http/client/client.ts';
 import { abortError, UpstreamError } from '../../http/client/errors.ts';
+import type { LargeMessage } from './relay/large-message.ts';
 import { requestIds } from './request-ids.ts';
-import type { ResponseEnd, RpcResponseHandler, TextResponse } from './response-handler.ts';
+import type { LargeMessageHandler, ResponseEnd, RpcResponseHandler, UpstreamResponse } from './response-handler.ts';
 import { ResponseReader } from './response-reader.ts';
-import { type BodyScan, ScannedBody } from './scanned-body.ts';
 import { LOST_SESSION_REMEDY } from './session-loss.ts';
 import { unusableResponse } from './unusable-response.ts';
 
@@ -40,14 +40,10 @@ export interface RpcRequest {
   readonly timeoutMs: number;
   /** Aborts the exchange; it fails with the reason if that is an {@link UpstreamError}. */
   readonly signal?: AbortSignal | undefined;
-  /** Creates the scan of a successful response, in place of reading it into memory. */
-  readonly scan?: ((id: number, isStream: boolean) => ResultScan) | undefined;
-}
-
-/** Scan of a response that yields its outcome. */
-export interface ResultScan extends BodyScan {
-  /** The response, if it has arrived. */
-  readonly outcome: RpcOutcome | undefined;
+  /** Bytes of the response (default 512 KiB, which are parsed in a few milliseconds). */
+  readonly maxBytes?: number;
+  /** Called with each part of a large response, which is then not parsed. */
+  readonly onPart?: (large: LargeMessage) => void;
 }
 
 /** Parsed content of a JSON-RPC response. */
@@ -69,11 +65,14 @@ export interface RpcResponse {
   readonly sessionId: string | undefined;
   /** Exact text of the JSON-RPC response, from a JSON body or an event stream; absent for a notification. */
   readonly text?: string;
+  /** In place of the text, a large response that was not parsed: the outcome has its known members. */
+  readonly large?: LargeMessage;
   readonly outcome?: RpcOutcome;
 }
 
-/** Bytes of a response that is parsed, which takes a few milliseconds. Lists are scanned instead. */
 const MAX_BYTES = 512 * 1024;
+/** Bytes of a response that are shown if it cannot be used. */
+const MAX_SHOWN_BYTES = 4 * 1024;
 
 /**
  * Sends one JSON-RPC message and resolves with the response. For everything but relayed calls: discovery, health checks,
@@ -81,17 +80,14 @@ const MAX_BYTES = 512 * 1024;
  *
  * An HTTP error status with a JSON-RPC error in the body resolves too: statuses of the modern era. Rejects with an
  * {@link UpstreamError}: `session-lost` if the upstream does not know the session, `http` for 401, 403, 429, 5xx and error
- * statuses without JSON-RPC. `maxBytes` is for tests.
+ * statuses without JSON-RPC.
  */
-export function sendMessage(
-  transport: UpstreamTransport,
-  request: RpcRequest,
-  maxBytes: number = MAX_BYTES,
-): Promise<RpcResponse> {
-  return new Exchange(transport, request, maxBytes).response;
+export function sendMessage(transport: UpstreamTransport, request: RpcRequest): Promise<RpcResponse> {
+  return new Exchange(transport, request).response;
 }
 
 class Exchange implements RpcResponseHandler {
+  readonly large?: LargeMessageHandler;
   readonly #address: string;
   readonly #request: RpcRequest;
   readonly #id: number | undefined;
@@ -99,35 +95,30 @@ class Exchange implements RpcResponseHandler {
   readonly #outcome = Promise.withResolvers<RpcResponse>();
   readonly response: Promise<RpcResponse> = this.#outcome.promise;
   readonly #onAbort = () => this.#fail(abortError(this.#address, this.#request.signal));
-  #scan: ResultScan | undefined = undefined;
-  #scanned: ScannedBody | undefined = undefined;
   #timer: NodeJS.Timeout | undefined = undefined;
 
-  constructor(transport: UpstreamTransport, request: RpcRequest, maxBytes: number) {
-    const { method, sessionId, scan, signal, message, headers, timeoutMs } = request;
+  constructor(transport: UpstreamTransport, request: RpcRequest) {
+    const { method, sessionId, maxBytes = MAX_BYTES, onPart, signal, message, headers, timeoutMs } = request;
     const id = typeof message === 'string' ? undefined : requestIds.next();
     this.#address = transport.address;
     this.#request = request;
     this.#id = id;
-    const startScan = scan && { scan: (isStream: boolean) => this.#startScan(scan(id ?? 0, isStream)) };
-    // A scan has limits of its own.
-    const read = { id, name: method, sessionId, maxBytes, ...startScan };
+    if (onPart) this.large = { onPart, onComplete: () => 'bytes' };
+    const read = { id, name: method, sessionId, maxBytes };
     this.#reader = new ResponseReader(transport.address, read, this);
     if (signal?.aborted) {
       this.#onAbort();
       return;
     }
     signal?.addEventListener('abort', this.#onAbort);
-    this.#startTimer(timeoutMs);
+    this.#timer = setTimeout(() => this.#onTimeout(), timeoutMs);
     const body = typeof message === 'string' ? message : message(id ?? 0);
     this.#reader.send(transport, { method: 'POST', headers: [...MESSAGE_HEADERS, ...headers], body });
   }
 
   onEnd(end: ResponseEnd): void {
-    const { outcome } = this.#scan ?? {};
-    if (end.kind === 'response') return this.#onResponse(end);
-    // Nothing is taken as bytes.
-    if (end.kind === 'done' || end.kind === 'large') return this.#succeed(outcome ? { outcome } : {});
+    if (end.kind === 'response' || end.kind === 'large') return this.#onResponse(end);
+    if (end.kind === 'done') return this.#succeed({});
     const address = this.#address;
     if (end.kind === 'session-unknown') {
       const { error: cause } = end;
@@ -141,32 +132,24 @@ class Exchange implements RpcResponseHandler {
     } else this.#fail(end.error);
   }
 
-  #onResponse({ text, value, session }: TextResponse): void {
+  #onResponse(received: UpstreamResponse): void {
+    const { value, session } = received;
     const { status, headers } = this.#reader;
+    const content = received.kind === 'large' ? { large: received.large } : { text: received.text };
     const outcome = 'result' in value ? ({ kind: 'result', result: value.result } as const) : readError(value.error);
     if (!outcome || (outcome.kind === 'error' && isInconclusive(status))) {
-      const response = { request: this.#request.method, status, headers, body: Buffer.from(text), value };
+      const body = content.large?.start(MAX_SHOWN_BYTES) ?? Buffer.from(content.text ?? '');
+      const response = { request: this.#request.method, status, headers, body, value };
       return this.#fail(unusableResponse(this.#address, response));
     }
     const isSessionLost = session === 'lost';
-    this.#succeed({ text, outcome: outcome.kind === 'error' ? { ...outcome, isSessionLost } : outcome });
+    this.#succeed({ ...content, outcome: outcome.kind === 'error' ? { ...outcome, isSessionLost } : outcome });
   }
 
-  #startScan(scan: ResultScan): ScannedBody {
-    this.#scan = scan;
-    this.#scanned = new ScannedBody(scan);
-    return this.#scanned;
-  }
-
-  /** Time in which a scan is busy does not count. */
-  #startTimer(ms: number): void {
-    this.#timer = setTimeout(() => {
-      const busyMs = this.#scanned?.takeBusyMs() ?? 0;
-      if (busyMs > 0) return this.#startTimer(busyMs);
-      const what = `did not answer ${this.#request.method} within ${this.#request.timeoutMs / 1000} s`;
-      const remedy = 'see the log of the upstream, and check the URL path (usually /mcp)';
-      this.#fail(new UpstreamError('timeout', this.#address, what, { remedy }));
-    }, ms);
+  #onTimeout(): void {
+    const what = `did not answer ${this.#request.method} within ${this.#request.timeoutMs / 1000} s`;
+    const remedy = 'see the log of the upstream, and check the URL path (usually /mcp)';
+    this.#fail(new UpstreamError('timeout', this.#address, what, { remedy }));
   }
 
   #succeed(response: Omit<RpcResponse, 'status' | 'sessionId'>): void {
@@ -194,7 +177,7 @@ class Exchange implements RpcResponseHandler {
 }
 
 /** The outcome of a response with this error; undefined if it is none. */
-export function readError(error: unknown): RpcFailure | undefined {
+function readError(error: unknown): RpcFailure | undefined {
   if (!isJsonObject(error) || typeof error.code !== 'number') return undefined;
   const message = typeof error.message === 'string' ? error.message : '';
   return { kind: 'error', code: error.code, message, data: error.data };
