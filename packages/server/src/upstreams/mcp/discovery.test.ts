@@ -8,7 +8,7 @@ import { pagedTools, toolText } from '../../../../../test/fixtures/raw-upstream/
 import { type RawUpstreamOptions, startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
 import { createTransport } from '../../http/client/pool.ts';
 import { discover } from './discovery.ts';
-import { probeEras } from './era-detection.ts';
+import { EraCache } from './era-detection.ts';
 import type { RpcClientOptions } from './rpc-client.ts';
 
 const closers: (() => unknown)[] = [];
@@ -85,7 +85,7 @@ describe('discover with real servers', () => {
   it('uses the session opened by the probe and closes it', async () => {
     const before = dual.sessions();
     const options = optionsFor(dual.url);
-    const { legacy } = await probeEras(options);
+    const { legacy } = await new EraCache(options, { hasLegacyClients: () => true }).probe();
     expect(dual.sessions()).toBe(before + 1);
     expect((await discover(options, 'legacy', legacy)).tools.length).toBeGreaterThan(0);
     await expect.poll(dual.sessions).toBe(before);

@@ -3,7 +3,7 @@ import { type DualEra, startDualEra } from '../../../../../test/fixtures/dual-er
 import { type Everything, startEverything } from '../../../../../test/fixtures/everything.ts';
 import { type RawUpstreamOptions, startRawUpstream } from '../../../../../test/fixtures/raw-upstream.ts';
 import { createTransport } from '../../http/client/pool.ts';
-import { probeEras } from './era-detection.ts';
+import { EraCache } from './era-detection.ts';
 import type { RpcClientOptions } from './rpc-client.ts';
 
 const closers: (() => unknown)[] = [];
@@ -17,6 +17,9 @@ function optionsFor(url: string): RpcClientOptions {
   return { transport, clientInfo: { name: 'sluice', version: '1.2.3' }, capabilities: {}, timeoutMs: 5_000 };
 }
 
+const probe = (options: RpcClientOptions, legacy = true, more: { readonly graceMs?: number } = {}) =>
+  new EraCache(options, { hasLegacyClients: () => legacy, ...more }).probe();
+
 async function raw(options: RawUpstreamOptions) {
   const upstream = await startRawUpstream(options);
   closers.push(() => upstream.close());
@@ -26,7 +29,7 @@ async function raw(options: RawUpstreamOptions) {
 const error = (status: number, code: number, data = '{}') =>
   ({ kind: 'error', status, text: `{"code":${code},"message":"as scripted","data":${data}}` }) as const;
 
-describe('probeEras with real servers', () => {
+describe('the probe of a real server', () => {
   let everything: Everything;
   let dual: DualEra;
   beforeAll(async () => {
@@ -35,7 +38,7 @@ describe('probeEras with real servers', () => {
   afterAll(() => Promise.all([everything.close(), dual.close()]));
 
   it('finds the legacy era alone', async () => {
-    const { legacy, modern, inconclusive } = await probeEras(optionsFor(everything.url));
+    const { legacy, modern, inconclusive } = await probe(optionsFor(everything.url));
     expect(legacy?.protocolVersion).toBe('2025-11-25');
     expect(JSON.parse(legacy?.identity ?? '')).toHaveProperty('serverInfo');
     expect(inconclusive).toEqual([]);
@@ -44,7 +47,7 @@ describe('probeEras with real servers', () => {
   });
 
   it('finds both eras, with a session that can be used and closed', async () => {
-    const { legacy, modern } = await probeEras(optionsFor(dual.url));
+    const { legacy, modern } = await probe(optionsFor(dual.url));
     expect(legacy?.protocolVersion).toBe('2025-11-25');
     expect(JSON.parse(modern?.identity ?? '')).toHaveProperty('capabilities');
     expect(modern?.protocolVersion).toBe('2026-07-28');
@@ -55,10 +58,10 @@ describe('probeEras with real servers', () => {
   });
 });
 
-describe('probeEras', () => {
+describe('the probe of an upstream', () => {
   it('finds the modern era alone', async () => {
     const upstream = await raw({ eras: ['modern'] });
-    const { legacy, modern, inconclusive } = await probeEras(optionsFor(upstream.url));
+    const { legacy, modern, inconclusive } = await probe(optionsFor(upstream.url));
     expect(modern?.protocolVersion).toBe('2026-07-28');
     expect(inconclusive).toEqual([]);
     expect(legacy).toBeUndefined();
@@ -67,7 +70,7 @@ describe('probeEras', () => {
 
   it.each([-32020, -32021])('takes %i as proof of a modern server that rejects requests', async (code) => {
     const upstream = await raw({ eras: ['modern'], scripts: { 'server/discover': error(400, code) } });
-    await expect(probeEras(optionsFor(upstream.url))).rejects.toMatchObject({
+    await expect(probe(optionsFor(upstream.url))).rejects.toMatchObject({
       kind: 'invalid',
       message: expect.stringContaining(
         `supports the modern era of MCP but rejects requests: it answered server/discover`,
@@ -78,7 +81,7 @@ describe('probeEras', () => {
   it('takes -32022 as proof, and names the versions if none of them is known', async () => {
     const unsupported = error(400, -32022, '{"supported":["2099-01-01","2098-01-01"]}');
     const upstream = await raw({ eras: ['modern'], scripts: { 'server/discover': unsupported } });
-    await expect(probeEras(optionsFor(upstream.url))).rejects.toMatchObject({
+    await expect(probe(optionsFor(upstream.url))).rejects.toMatchObject({
       kind: 'invalid',
       message: expect.stringContaining('supports only unknown versions of MCP: 2099-01-01, 2098-01-01'),
     });
@@ -91,7 +94,7 @@ describe('probeEras', () => {
     [400, -32000],
   ])('never takes HTTP %i with %i as proof of the modern era', async (status, code) => {
     const upstream = await raw({ scripts: { 'server/discover': error(status, code) } });
-    const { legacy, modern, inconclusive } = await probeEras(optionsFor(upstream.url));
+    const { legacy, modern, inconclusive } = await probe(optionsFor(upstream.url));
     expect(legacy).toBeDefined();
     expect(modern).toBeUndefined();
     expect(inconclusive).toEqual([]);
@@ -99,7 +102,7 @@ describe('probeEras', () => {
 
   it.each([401, 403, 429, 500, 503])('treats HTTP %i as inconclusive', async (status) => {
     const upstream = await raw({ scripts: { 'server/discover': error(status, -32022) } });
-    const { legacy, modern, inconclusive } = await probeEras(optionsFor(upstream.url));
+    const { legacy, modern, inconclusive } = await probe(optionsFor(upstream.url));
     expect(legacy).toBeDefined();
     expect(modern).toBeUndefined();
     expect(inconclusive).toMatchObject([{ era: 'modern', error: { kind: 'http', status } }]);
@@ -125,16 +128,16 @@ describe('probeEras', () => {
   ])('is inconclusive when every response is %j', async (fault, expected) => {
     const upstream = await raw({});
     upstream.fault = fault;
-    await expect(probeEras(optionsFor(upstream.url))).rejects.toMatchObject(expected);
+    await expect(probe(optionsFor(upstream.url))).rejects.toMatchObject(expected);
   });
 
   it('fails if the connection is refused', async () => {
-    await expect(probeEras(optionsFor('http://127.0.0.1:9/mcp'))).rejects.toMatchObject({ kind: 'refused' });
+    await expect(probe(optionsFor('http://127.0.0.1:9/mcp'))).rejects.toMatchObject({ kind: 'refused' });
   });
 
   it('waits only briefly for one era once the other has answered', async () => {
     const upstream = await raw({ scripts: { 'server/discover': { kind: 'silence' } } });
-    const { legacy, inconclusive } = await probeEras(optionsFor(upstream.url), true, 50);
+    const { legacy, inconclusive } = await probe(optionsFor(upstream.url), true, { graceMs: 50 });
     expect(inconclusive).toMatchObject([{ era: 'modern', error: { kind: 'timeout' } }]);
     expect(await legacy?.request('ping')).toMatchObject({ kind: 'result' });
   });
@@ -142,7 +145,7 @@ describe('probeEras', () => {
   it('rejects an unknown protocol version', async () => {
     const initialize = '{"protocolVersion":"2042-01-01","capabilities":{},"serverInfo":{"name":"x","version":"1"}}';
     const upstream = await raw({ eras: ['legacy'], scripts: { initialize } });
-    await expect(probeEras(optionsFor(upstream.url))).rejects.toMatchObject({
+    await expect(probe(optionsFor(upstream.url))).rejects.toMatchObject({
       kind: 'invalid',
       message: expect.stringContaining('protocol version 2042-01-01'),
     });
@@ -152,14 +155,14 @@ describe('probeEras', () => {
 describe('without legacy clients', () => {
   it('a modern upstream is not probed for the legacy era', async () => {
     const upstream = await raw({});
-    const { legacy, modern, legacyProbed: askedLegacy } = await probeEras(optionsFor(upstream.url), false);
+    const { legacy, modern, legacyProbed: askedLegacy } = await probe(optionsFor(upstream.url), false);
     expect([legacy, modern?.era, askedLegacy]).toEqual([undefined, 'modern', false]);
     expect(upstream.count('initialize')).toBe(0);
   });
 
   it('an upstream that is not known to be modern is probed for the modern era', async () => {
     const upstream = await raw({ eras: ['legacy'] });
-    const { legacy, legacyProbed: askedLegacy } = await probeEras(optionsFor(upstream.url), false);
+    const { legacy, legacyProbed: askedLegacy } = await probe(optionsFor(upstream.url), false);
     expect([legacy?.era, askedLegacy]).toEqual(['legacy', true]);
   });
 });
@@ -171,11 +174,11 @@ describe('a server that answers server/discover with versions of which none is m
       const discovered = JSON.stringify({ supportedVersions: versions, capabilities: {}, resultType: 'complete' });
       const upstream = await raw({ scripts: { 'server/discover': discovered } });
       for (const hasLegacyClients of [true, false]) {
-        const { legacy, modern, inconclusive } = await probeEras(optionsFor(upstream.url), hasLegacyClients);
+        const { legacy, modern, inconclusive } = await probe(optionsFor(upstream.url), hasLegacyClients);
         expect([legacy?.era, modern, inconclusive]).toEqual(['legacy', undefined, []]);
       }
       upstream.scripts.initialize = error(400, -32601);
-      await expect(probeEras(optionsFor(upstream.url))).rejects.toMatchObject({
+      await expect(probe(optionsFor(upstream.url))).rejects.toMatchObject({
         kind: 'invalid',
         message: expect.stringContaining('unsupported protocol versions only'),
       });
@@ -185,6 +188,6 @@ describe('a server that answers server/discover with versions of which none is m
   it('is a modern one if a known modern version is among them', async () => {
     const discovered = '{"supportedVersions":["2025-11-25","2026-07-28"],"capabilities":{},"resultType":"complete"}';
     const upstream = await raw({ scripts: { 'server/discover': discovered } });
-    expect((await probeEras(optionsFor(upstream.url))).modern?.protocolVersion).toBe('2026-07-28');
+    expect((await probe(optionsFor(upstream.url))).modern?.protocolVersion).toBe('2026-07-28');
   });
 });

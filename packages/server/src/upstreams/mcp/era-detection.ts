@@ -36,33 +36,18 @@ const GRACE_MS = 3_000;
 /** Time for the modern probe before legacy is probed too. */
 const HEAD_START_MS = 1_000;
 
-/**
- * Probes an address for both eras, independently. Modern is proved by a DiscoverResult or by an error that only modern
- * servers send, never by -32601; legacy by an InitializeResult. 401, 403, 429, 5xx and network failures are
- * inconclusive.
- *
- * Rejects with an {@link UpstreamError} if no era can be used: the inconclusive one, else `invalid`, also for a modern
- * server without a known version.
- *
- * `legacy` false means that all clients so far are modern: a modern server is then spared a legacy session, which some
- * servers handle badly; one that does not prove to be modern is probed for legacy nevertheless, and so is one that announces no
- * changes of its lists in the modern era, which it may do in the other. `graceMs` is for tests.
- */
-export async function probeEras(
-  options: RpcClientOptions,
-  legacy = true,
-  graceMs: number = GRACE_MS,
-): Promise<EraProbe> {
-  return await evaluate(options, await attemptBoth(options, legacy, graceMs));
-}
-
 /** Outcome of the attempts to open a client in each era; the legacy one is undefined if it was not made. */
 interface Attempts {
   readonly legacy: Attempt<LegacyClient> | undefined;
   readonly modern: Attempt<ModernClient>;
 }
 
-async function attemptBoth(options: RpcClientOptions, legacy: boolean, graceMs = GRACE_MS): Promise<Attempts> {
+/**
+ * Attempts both eras, independently. `legacy` false means that all clients so far are modern: a modern server is then spared a
+ * legacy session, which some servers handle badly; one that does not prove to be modern is probed for legacy nevertheless, and so
+ * is one that announces no changes of its lists in the modern era, which it may do in the other.
+ */
+async function attemptBoth(options: RpcClientOptions, legacy: boolean, graceMs: number): Promise<Attempts> {
   const { address } = options.transport;
   const expired = { legacy: new AbortController(), modern: new AbortController() };
   const limited = (era: Era): RpcClientOptions => {
@@ -83,7 +68,7 @@ async function attemptBoth(options: RpcClientOptions, legacy: boolean, graceMs =
   return { legacy: old, modern };
 }
 
-/** The result of the attempts. Rejects like {@link probeEras}. */
+/** The result of the attempts. Rejects like {@link EraCache.probe}. */
 async function evaluate(options: RpcClientOptions, attempts: Attempts): Promise<EraProbe> {
   const { legacy: old = {}, modern } = attempts;
   const { transport, signal } = options;
@@ -206,6 +191,7 @@ export interface EraCacheOptions {
   readonly store?: ProbeStore;
   /** For tests. */
   readonly retryMs?: number | undefined;
+  readonly graceMs?: number;
 }
 
 /**
@@ -223,6 +209,7 @@ export class EraCache {
   /** See `Forward.modernProbeAfter`: what was stored last, which may have failed. */
   #modernProbeAfter: number | undefined = undefined;
   readonly #firstRetryMs: number;
+  readonly #graceMs: number;
   #known: Pick<EraProbe, 'eras' | 'inconclusive' | 'legacyProbed'> | undefined = undefined;
   /** When the next probe is due, in milliseconds of `performance.now()`. */
   #probeAt = 0;
@@ -234,12 +221,13 @@ export class EraCache {
 
   constructor(
     options: RpcClientOptions,
-    { hasLegacyClients, store, retryMs = INCONCLUSIVE_RETRY_MS }: EraCacheOptions,
+    { hasLegacyClients, store, retryMs = INCONCLUSIVE_RETRY_MS, graceMs = GRACE_MS }: EraCacheOptions,
   ) {
     this.#options = options;
     this.#hasLegacyClients = hasLegacyClients;
     this.#store = store;
     this.#firstRetryMs = retryMs;
+    this.#graceMs = graceMs;
     this.#retryMs = retryMs;
   }
 
@@ -253,7 +241,14 @@ export class EraCache {
     return this.#known ? Math.max(this.#probeAt - performance.now(), 0) : 0;
   }
 
-  /** Probes the upstream and opens a client in each era that it supports. Rejects like {@link probeEras}. */
+  /**
+   * Probes the upstream and opens a client in each era that it supports. Modern is proved by a DiscoverResult or by an error that
+   * only modern servers send, never by -32601; legacy by an InitializeResult. 401, 403, 429, 5xx and network failures are
+   * inconclusive.
+   *
+   * Rejects with an {@link UpstreamError} if no era can be used: the inconclusive one, else `invalid`, also for a modern server
+   * without a known version.
+   */
   async probe(): Promise<EraProbe> {
     const attempts = await this.#attempt();
     await this.#onModernProbed(attempts.modern);
@@ -289,7 +284,7 @@ export class EraCache {
     const after = this.#store?.modernProbeAfter ?? this.#modernProbeAfter ?? 0;
     const untilModernMs = Math.min(after - Date.now(), BROKEN_PROBE_MS);
     const isDeferred = untilModernMs > 0;
-    if (!isDeferred && this.#broken === 0) return attemptBoth(this.#options, this.#hasLegacyClients());
+    if (!isDeferred && this.#broken === 0) return attemptBoth(this.#options, this.#hasLegacyClients(), this.#graceMs);
     const legacy = await attempt(openLegacy(this.#options));
     const isRejected = legacy.error !== undefined && isConclusive(legacy.error);
     if (legacy.client ? isDeferred : !isRejected) return { legacy, modern: {} };
