@@ -10,7 +10,6 @@ import { membersOf, type RequestMessage, requestedLevel } from '@sluice/protocol
 import { TASKS_EXTENSION } from '@sluice/protocol/mcp/methods';
 import type { MirroredParams } from '@sluice/protocol/mcp/param-headers';
 import { declaresTasks } from '@sluice/protocol/mcp/tasks';
-import { withTimeout } from '@sluice/protocol/timing';
 import { type Permit, requirePermit } from '../../access/access.ts';
 import type { Target } from '../../access/target.ts';
 import { type ErrorOutcome, rpcError } from '../../http/outcome.ts';
@@ -58,9 +57,6 @@ const FAILURES: ReadonlyMap<string, string> = new Map([
 export function failureOf(method: string): string {
   return FAILURES.get(method) ?? 'forwarded request failed';
 }
-
-/** Maximum time to set the log level of an upstream before a call is sent, in milliseconds. */
-const LOG_LEVEL_MS = 5_000;
 
 /** Sends requests to an MCP server: with its own name for the target, in the era that it supports, in the session of the client. */
 export class McpConnection implements UpstreamConnection {
@@ -253,13 +249,7 @@ export function missingTasks(): ErrorOutcome {
 
 /** Lowers the log level of a session to this one. Messages below the level of other calls are filtered on arrival. */
 async function withLogLevel(session: UpstreamSession, level: string): Promise<UpstreamSession> {
-  const { client, logLevel } = session;
-  if (client?.serverCapabilities.logging === undefined || !isLowerLevel(level, logLevel)) return session;
-  session.logLevel = level;
-  await withTimeout(
-    LOG_LEVEL_MS,
-    client.request('logging/setLevel', { level }).catch(() => undefined),
-  );
+  if (isLowerLevel(level, session.logLevel)) await session.setLogLevel(level);
   return session;
 }
 

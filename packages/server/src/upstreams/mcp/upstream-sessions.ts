@@ -67,6 +67,7 @@ export class UpstreamSession {
   logLevel: string | undefined = undefined;
   /** Whether other replicas use it too. */
   isShared = false;
+  #settingLevel: Promise<void> | undefined = undefined;
 
   constructor(
     { era, identityHeaders, sessionId }: Pick<UpstreamSession, 'era' | 'identityHeaders' | 'sessionId'>,
@@ -84,7 +85,30 @@ export class UpstreamSession {
   get protocolVersion(): string {
     return this.identityHeaders[1] ?? '';
   }
+
+  /** Sets the log level, if the upstream has any; undefined: it stays. Resolves after 5 s at the latest, and never rejects. */
+  async setLogLevel(level: string | undefined): Promise<void> {
+    if (level === undefined || this.client?.serverCapabilities.logging === undefined) return;
+    this.logLevel = level;
+    this.#settingLevel ??= this.#sendLogLevels(this.client);
+    await withTimeout(LOG_LEVEL_MS, this.#settingLevel);
+    // The next level does not wait for a request without a response.
+    this.#settingLevel = undefined;
+  }
+
+  /** Sends one request at a time, until the upstream has the latest level. */
+  async #sendLogLevels(client: LegacyClient): Promise<void> {
+    let sent: string | undefined;
+    while (sent !== this.logLevel) {
+      sent = this.logLevel;
+      await client.request('logging/setLevel', { level: sent }).catch(() => undefined);
+    }
+    this.#settingLevel = undefined;
+  }
 }
+
+/** Maximum time to set the log level of an upstream, in milliseconds: calls wait for it. */
+export const LOG_LEVEL_MS = 5_000;
 
 /** Relays notifications and server requests between a client session and an upstream session, besides calls. */
 export interface SessionNotificationBridge {

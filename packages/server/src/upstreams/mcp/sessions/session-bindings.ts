@@ -11,7 +11,7 @@ import type { LegacyClient, RpcReply } from '../rpc-client.ts';
 import { postMessage } from '../rpc-request.ts';
 import { SessionSubscriptions } from '../streams/session-subscriptions.ts';
 import type { Upstream } from '../upstream.ts';
-import type { UpstreamSession } from '../upstream-sessions.ts';
+import { LOG_LEVEL_MS, type UpstreamSession } from '../upstream-sessions.ts';
 import type { Upstreams } from '../upstreams.ts';
 import { type BoundSession, NotificationBridge } from './notification-bridge.ts';
 import type { SharedUpstreamSessions } from './shared-sessions.ts';
@@ -27,8 +27,6 @@ export interface SessionBindingsOptions {
   readonly sharedSessions?: SharedUpstreamSessions | undefined;
 }
 
-/** Maximum time to set the log level at the upstreams, in milliseconds. */
-const LOG_LEVEL_MS = 5_000;
 /** Maximum number of a client's notifications in flight to one upstream; more are dropped. */
 const MAX_PENDING_NOTIFICATIONS = 16;
 
@@ -47,7 +45,6 @@ export class SessionBindings {
   readonly #reopening = new Set<string>();
   /** Sessions of clients that listen here, with several replicas. */
   readonly #listening = new Map<string, DownstreamClient>();
-  readonly #settingLevel = new Map<UpstreamSession, Promise<void>>();
 
   constructor(options: SessionBindingsOptions) {
     this.#options = options;
@@ -65,7 +62,7 @@ export class SessionBindings {
   async updateLogLevel(session: DownstreamSession): Promise<void> {
     const bound = [...this.#options.upstreams].map(async ({ sessions }) => {
       const upstreamSession = await sessions.get(session.id);
-      if (upstreamSession) await this.#setLevelOnce(session, upstreamSession);
+      await upstreamSession?.setLogLevel(session.state.logLevel);
     });
     await withTimeout(LOG_LEVEL_MS, Promise.allSettled(bound));
   }
@@ -215,8 +212,8 @@ export class SessionBindings {
 
   /** Restores log level and subscriptions in a new upstream session. Requests that the upstream rejects are ignored. */
   async #onOpened(opened: BoundSession): Promise<void> {
-    const { upstream, client, bound, rpc, backoff } = opened;
-    await withTimeout(LOG_LEVEL_MS, setLevel(client.session, rpc));
+    const { upstream, client, bound, backoff } = opened;
+    await bound.setLogLevel(client.session.state.logLevel);
     const bridge = new NotificationBridge({
       ...this.#options,
       ...opened,
@@ -231,13 +228,6 @@ export class SessionBindings {
     this.#subscriptions.find(upstream, client.session)?.close();
     // Calls do not wait for the subscriptions.
     void bridge.resubscribe();
-  }
-
-  /** Sets the level with one request at a time, which continues until the upstream has the latest level. */
-  #setLevelOnce(session: DownstreamSession, bound: UpstreamSession): Promise<void> {
-    return this.#settingLevel.getOrInsertComputed(bound, () =>
-      setLevel(session, bound.client).finally(() => this.#settingLevel.delete(bound)),
-    );
   }
 
   /**
@@ -273,18 +263,5 @@ export class SessionBindings {
     } catch {
       return false;
     }
-  }
-}
-
-/** Sets the log level of the session, and each other one that the client sets meanwhile. Never rejects. */
-async function setLevel(session: DownstreamSession, client: LegacyClient | undefined): Promise<void> {
-  let current: string | undefined;
-  for (;;) {
-    const level = session.state.logLevel;
-    if (level === undefined || level === current) return;
-    if (client?.serverCapabilities.logging !== undefined) {
-      await client.request('logging/setLevel', { level }).catch(() => undefined);
-    }
-    current = level;
   }
 }
