@@ -35,7 +35,7 @@ describe('a controller', () => {
     };
     await checked.promise;
     connection.mcpUpstream.changed.emit({
-      kind: 'call-failed',
+      kind: 'unreachable',
       error: new UpstreamError('dropped', upstream.url, 'closed the connection'),
     });
     expect(health().kind).toBe('down');

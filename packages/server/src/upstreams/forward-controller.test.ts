@@ -301,7 +301,7 @@ describe('a controller of an upstream that announces changes', () => {
     const run = controller.discover();
     await expect.poll(() => upstream.count('tools/list'), WAIT).toBeGreaterThan(before);
     connection.mcpUpstream.changed.emit({
-      kind: 'call-failed',
+      kind: 'unreachable',
       error: new UpstreamError('dropped', upstream.url, 'dropped it'),
     });
     pending.resolve(toolList(toolText('plain')));

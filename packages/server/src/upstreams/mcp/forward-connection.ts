@@ -159,21 +159,9 @@ export class McpForwardConnection implements ForwardConnection {
   }
 
   #onChanged(event: UpstreamEvent): void {
-    switch (event.kind) {
-      case 'lists': {
-        const notice = this.#reads.noticeOf(event.method);
-        if (notice !== 'ahead') this.changed.emit({ kind: 'lists', isEcho: notice === 'echo' });
-        return;
-      }
-      case 'session-lost':
-        return this.changed.emit(event);
-      case 'call-succeeded':
-        return this.changed.emit({ kind: 'reachable' });
-      case 'call-failed': {
-        const { error } = event;
-        if (error.kind === 'refused' || error.kind === 'dropped') this.changed.emit({ kind: 'unreachable', error });
-      }
-    }
+    if (event.kind !== 'lists') return this.changed.emit(event);
+    const notice = this.#reads.noticeOf(event.method);
+    if (notice !== 'ahead') this.changed.emit({ kind: 'lists', isEcho: notice === 'echo' });
   }
 }
 

@@ -14,10 +14,10 @@ import { UpstreamSessionPool } from './upstream-sessions.ts';
 
 /** What calls and subscriptions reveal about an upstream. */
 export type UpstreamEvent =
-  /** It may be down. */
-  | { readonly kind: 'call-failed'; readonly error: UpstreamError }
+  /** A call did not reach it. */
+  | { readonly kind: 'unreachable'; readonly error: UpstreamError }
   /** A call succeeded although it was not known to be available. */
-  | { readonly kind: 'call-succeeded' }
+  | { readonly kind: 'reachable' }
   /** It announced changed lists with a notification of this method, or may have changed some; undefined: any. */
   | { readonly kind: 'lists'; readonly method?: unknown }
   /** It has lost a session, as after a restart: its lists may be others. */

@@ -212,7 +212,7 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
     const reason = `${failure}: ${error instanceof UpstreamError ? error.message : 'internal error'}`;
     const failed = { code: INTERNAL_ERROR, message: reason };
     if (error instanceof UpstreamError) {
-      upstream.changed.emit({ kind: 'call-failed', error });
+      if (error.kind === 'refused' || error.kind === 'dropped') upstream.changed.emit({ kind: 'unreachable', error });
       log.debug('call failed', { method: message.method, error });
       const category = error.isUnavailable ? 'SERVICE_UNAVAILABLE' : 'UNKNOWN';
       return this.#sink.complete(failedOutcome(failed, category, error.kind));
@@ -230,6 +230,6 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
     this.#context.calls.remove(this);
     this.attempt?.end(isSuccess);
     this.attempt = undefined;
-    if (isSuccess && !upstream.isAvailable) upstream.changed.emit({ kind: 'call-succeeded' });
+    if (isSuccess && !upstream.isAvailable) upstream.changed.emit({ kind: 'reachable' });
   }
 }

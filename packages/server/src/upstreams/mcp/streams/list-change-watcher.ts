@@ -42,10 +42,18 @@ export function listsOf({ serverCapabilities }: Pick<RpcClient, 'serverCapabilit
  * The controller calls `watch` at each discovery and `pause` when the upstream is down; in between, the watcher reconnects
  * by itself.
  */
-export class ListChangeWatcher {
+export class ListChangeWatcher implements SubscriptionHandler {
   readonly #options: ListChangeWatcherOptions;
-  /** Undefined while paused. */
-  #active: ActiveWatch | undefined = undefined;
+  /** Targets of the current watch, as text; undefined while paused. */
+  #key: string | undefined = undefined;
+  /** Targets left to try. */
+  #targets: WatchTarget[] = [];
+  #ready = Promise.withResolvers<void>();
+  /** Undefined while paused, and once all targets were rejected. */
+  #subscription: Subscription | undefined = undefined;
+  #granted: ListenFilter = {};
+  /** Notifications may be missed until the upstream grants the subscription. */
+  #missed = false;
   #closed = false;
 
   constructor(options: ListChangeWatcherOptions) {
@@ -60,32 +68,79 @@ export class ListChangeWatcher {
   async watch(clients: ProbedClients, retryRejected = false): Promise<void> {
     const targets = watchTargets(clients);
     const key = JSON.stringify(targets);
-    if (this.#closed || (key === this.#active?.key && !(retryRejected && this.#active.isExhausted))) return;
+    if (this.#closed || (key === this.#key && (this.#subscription || !retryRejected))) return;
     this.pause();
-    this.#active = new ActiveWatch(this.#options, targets, key);
-    await this.#active.waitUntilReady(this.#options.readyMs ?? READY_MS);
+    this.#key = key;
+    this.#targets = targets;
+    this.#granted = {};
+    this.#missed = false;
+    const ready = Promise.withResolvers<void>();
+    this.#ready = ready;
+    this.#startNextTarget();
+    const timer = setTimeout(() => this.#onMissed(), this.#options.readyMs ?? READY_MS);
+    await ready.promise;
+    clearTimeout(timer);
   }
 
-  /** Whether the upstream announces changes of this list now. */
+  /** Whether the upstream announces changes of this list now: not while the connection is broken. */
   announces(list: AnnouncedList): boolean {
-    return this.#active?.announced[`${list}ListChanged`] === true;
+    return this.#subscription?.isActive === true && this.#granted[`${list}ListChanged`] === true;
   }
 
   /** True until the next `watch`. */
   get isPaused(): boolean {
-    return this.#active === undefined;
+    return this.#key === undefined;
   }
 
   /** Closes the upstream connection until the next `watch`. */
   pause(): void {
-    this.#active?.close();
-    this.#active = undefined;
+    this.#key = undefined;
+    this.#subscription?.close();
+    this.#subscription = undefined;
+    this.#ready.resolve();
   }
 
   /** Stops for good. */
   close(): void {
     this.#closed = true;
     this.pause();
+  }
+
+  onGranted({ lists }: Grant, gap: boolean): void {
+    if (Object.keys(lists).length === 0 && this.#targets.length > 0) return this.#startNextTarget();
+    this.#granted = lists;
+    const missed = gap || this.#missed;
+    this.#missed = false;
+    this.#ready.resolve();
+    if (missed) this.#options.upstream.changed.emit({ kind: 'lists' });
+  }
+
+  onRejected(error: UpstreamError, final: boolean): void {
+    this.#options.log.debug('upstream rejects list change subscription', { reason: error.message, final });
+    // Another attempt is not waited for.
+    if (final) this.#startNextTarget();
+    else this.#onMissed();
+  }
+
+  onUpstreamClosed(): void {
+    this.#ready.resolve();
+  }
+
+  /** A later grant counts as a change. */
+  #onMissed(): void {
+    this.#missed = true;
+    this.#ready.resolve();
+  }
+
+  /** Starts the next target; if there is none, no notification will arrive. */
+  #startNextTarget(): void {
+    this.#subscription?.close();
+    this.#subscription = undefined;
+    const target = this.#targets.shift();
+    if (target === undefined) return this.#ready.resolve();
+    const { upstream, clientInfo, delays = {} } = this.#options;
+    const client = { clientInfo, capabilities: NO_CAPABILITIES, headers: [HEADER_HOPS, '1'] };
+    this.#subscription = new Subscription({ upstream, client, delays, handler: this, ...target });
   }
 }
 
@@ -114,82 +169,4 @@ function declaredLists({ serverCapabilities }: Pick<RpcClient, 'serverCapabiliti
     ...(declares('resources') && { resourcesListChanged: true }),
   };
   return Object.keys(filter).length > 0 ? filter : undefined;
-}
-
-/** A watch from one `ListChangeWatcher.watch` to the next or to `pause`. */
-class ActiveWatch implements SubscriptionHandler {
-  /** Equal for equal targets. */
-  readonly key: string;
-  readonly #options: ListChangeWatcherOptions;
-  /** Targets left to try. */
-  readonly #targets: WatchTarget[];
-  readonly #ready = Promise.withResolvers<void>();
-  /** True once all targets were rejected. */
-  isExhausted = false;
-  #subscription: Subscription | undefined = undefined;
-  #granted: ListenFilter = {};
-  /** Notifications may be missed until the upstream grants the subscription. */
-  #missed = false;
-
-  constructor(options: ListChangeWatcherOptions, targets: WatchTarget[], key: string) {
-    this.key = key;
-    this.#options = options;
-    this.#targets = targets;
-    this.#startNextTarget();
-  }
-
-  /** Lists whose changes are announced now: none while the connection is broken. */
-  get announced(): ListenFilter {
-    return this.#subscription?.isActive ? this.#granted : {};
-  }
-
-  /** Resolves when notifications can arrive or never will, or after a timeout; a later grant counts as a change. */
-  async waitUntilReady(ms: number): Promise<void> {
-    const timer = setTimeout(() => {
-      this.#missed = true;
-      this.#ready.resolve();
-    }, ms);
-    await this.#ready.promise;
-    clearTimeout(timer);
-  }
-
-  close(): void {
-    this.#subscription?.close();
-    this.#ready.resolve();
-  }
-
-  onGranted({ lists }: Grant, gap: boolean): void {
-    if (Object.keys(lists).length === 0 && this.#targets.length > 0) return this.#startNextTarget();
-    this.#granted = lists;
-    const missed = gap || this.#missed;
-    this.#missed = false;
-    this.#ready.resolve();
-    if (missed) this.#options.upstream.changed.emit({ kind: 'lists' });
-  }
-
-  onRejected(error: UpstreamError, final: boolean): void {
-    this.#options.log.debug('upstream rejects list change subscription', { reason: error.message, final });
-    if (final) return this.#startNextTarget();
-    // `waitUntilReady` does not wait for another attempt.
-    this.#missed = true;
-    this.#ready.resolve();
-  }
-
-  onUpstreamClosed(): void {
-    this.#ready.resolve();
-  }
-
-  /** Starts the next target; if there is none, no notification will arrive. */
-  #startNextTarget(): void {
-    this.#subscription?.close();
-    this.#subscription = undefined;
-    const target = this.#targets.shift();
-    if (target === undefined) {
-      this.isExhausted = true;
-      return this.#ready.resolve();
-    }
-    const { upstream, clientInfo, delays = {} } = this.#options;
-    const client = { clientInfo, capabilities: NO_CAPABILITIES, headers: [HEADER_HOPS, '1'] };
-    this.#subscription = new Subscription({ upstream, client, delays, handler: this, ...target });
-  }
 }
