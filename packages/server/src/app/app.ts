@@ -1,5 +1,4 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { REPLICA_LISTENER } from '../exchange/head.ts';
 import type { OpenResponseTimes } from '../mcp/open-responses.ts';
 import type { ComponentCompiler } from '../policy/sandbox/action.ts';
 import { ActionCompiler } from '../policy/sandbox/compiler.ts';
@@ -11,7 +10,7 @@ import { addCalls } from './call-parts.ts';
 import type { Config } from './config/config.ts';
 import { openCore } from './core.ts';
 import { addInference, type Parts } from './inference.ts';
-import { type BoundListener, bind, bindAs, createListeners } from './listeners.ts';
+import { type BoundListener, bind, createListeners } from './listeners.ts';
 import { openManagement, type ProcessState } from './management.ts';
 import { addPolicy } from './policy.ts';
 import { addSessions } from './sessions.ts';
@@ -88,11 +87,7 @@ async function start(
   const listeners = createListeners(parts);
   const management = await openManagement(parts, listeners, state);
   parts.forwards.open();
-  const bound = await bind(config, management.server, listeners.servers);
-  if (listeners.peerServer && config.peerListen) {
-    const peer = await bindAs('SERVICE_PEER_LISTEN', listeners.peerServer, config.peerListen);
-    bound.push({ name: REPLICA_LISTENER, listener: peer });
-  }
+  const bound = await bind(config, management.server, listeners);
   state.addresses = Object.fromEntries(bound.map(({ name, listener }) => [name, listener.address]));
   await announceStart(parts, state.addresses);
   state.ready = true;

@@ -1,3 +1,4 @@
+import { REPLICA_LISTENER } from '../exchange/head.ts';
 import { formatAddress, type ListenAddress } from '../http/address.ts';
 import { BodyBudget } from '../http/body-budget.ts';
 import { createHostRule } from '../http/host-rule.ts';
@@ -13,7 +14,7 @@ import { OpenResponses } from '../mcp/open-responses.ts';
 import { errorCode, errorReason } from '../registry/store/files.ts';
 import { limitedWarning } from '../telemetry/limited-warning.ts';
 import type { Config } from './config/config.ts';
-import { INFERENCE_LISTENER, type LoadedListener } from './config/pipeline/pipeline.ts';
+import { INFERENCE_LISTENER } from './config/pipeline/pipeline.ts';
 import { SERVER_INFO } from './core.ts';
 import type { Parts } from './inference.ts';
 import { type ChainParts, makeChain, pipelineListener } from './pipeline.ts';
@@ -79,10 +80,11 @@ export interface BoundListener {
 
 /** Binds all listeners, the management API first, or none. */
 export async function bind(
-  { mgmtListen, sharesPorts, pipelinePath }: Pick<Config, 'mgmtListen' | 'sharesPorts' | 'pipelinePath'>,
+  config: Pick<Config, 'mgmtListen' | 'peerListen' | 'sharesPorts' | 'pipelinePath'>,
   management: HttpServer,
-  servers: readonly { readonly listener: LoadedListener; readonly server: HttpServer }[],
+  { servers, peerServer }: Pick<Listeners, 'servers' | 'peerServer'>,
 ): Promise<BoundListener[]> {
+  const { mgmtListen, peerListen, sharesPorts, pipelinePath } = config;
   const bound: BoundListener[] = [];
   const isEmbedded = pipelinePath === undefined;
   try {
@@ -98,6 +100,9 @@ export async function bind(
       const first = isEmbedded && followsPort(address.port, mgmtListen.port) ? mgmtListen : undefined;
       bound.push({ name, listener: await bindAs(addressAt, server, address, { sharesPorts, first }) });
     }
+    if (peerServer && peerListen) {
+      bound.push({ name: REPLICA_LISTENER, listener: await bindAs('SERVICE_PEER_LISTEN', peerServer, peerListen) });
+    }
     return bound;
   } catch (error) {
     await Promise.all(bound.map(({ listener }) => listener.drain(0)));
@@ -106,7 +111,7 @@ export async function bind(
 }
 
 /** Binds a server. Throws {@link ConfigError} that names the setting. */
-export async function bindAs(
+async function bindAs(
   at: string,
   server: HttpServer,
   address: ListenAddress,

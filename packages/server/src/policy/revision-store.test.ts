@@ -2,12 +2,13 @@ import { describe, expect, it } from 'vitest';
 import { folderWith } from '../mcp/sessions/fixtures/folder-with.ts';
 import { FileLog } from '../registry/store/file-log.ts';
 import { systemClock } from '../registry/store/files.ts';
-import { recordsOfLog } from '../registry/store/fixtures/changes.ts';
+import { recordsOfLog, storedChanges } from '../registry/store/fixtures/changes.ts';
 import { RecordedLog } from '../registry/store/fixtures/recorded-log.ts';
 import { CRASHES, type Fault, VolatileFiles } from '../registry/store/fixtures/volatile-files.ts';
-import { StoreError } from '../registry/store/store.ts';
+import { memoryLog, type RecordLog } from '../registry/store/record-log.ts';
+import { ReadOnlyStoreError, StoreError } from '../registry/store/store.ts';
 import { evaluatorDefinition } from './fixtures/evaluator-definition.ts';
-import { LogRevisionStore, type RevisionStore } from './revision-store.ts';
+import { LogRevisionStore, type RevisionStore, revisionRecords } from './revision-store.ts';
 import {
   addActive,
   addRejected,
@@ -215,4 +216,34 @@ it('a revision with indentation, unknown members and escapes is read', async () 
   const indented = JSON.stringify(JSON.parse(more), undefined, 2).replace('"evaluators"', '"evaluat\\u006frs"');
   expect(indented).toContain('"evaluat\\u006frs"');
   expect(await loaded(await folderOf(spoilt({ 2: indented })))).toEqual(SECOND);
+});
+
+it('revisions of a later release leave the present ones, which then cannot be changed here', async () => {
+  const log: RecordLog = {
+    ...memoryLog(),
+    isShared: true,
+    readRecord: (_section, json, read) => {
+      try {
+        return read(json);
+      } catch {
+        return undefined;
+      }
+    },
+  };
+  const replica = new LogRevisionStore(log);
+  await replica.load();
+  await replica.save(FIRST);
+  const adopted: Revisions[] = [];
+  replica.newer.subscribe(({ revisions }) => adopted.push(revisions));
+  const unknown = revisionRecords(SECOND).map(({ json, ...put }) => ({
+    ...put,
+    json: json.replace('"status":"rejected"', '"status":"unknown"'),
+  }));
+  await replica.apply(storedChanges(unknown));
+  expect(adopted).toEqual([]);
+  await expect(replica.save(SECOND)).rejects.toThrow(ReadOnlyStoreError);
+  // Another replica of that release has repaired it.
+  await replica.apply(storedChanges(revisionRecords(SECOND)));
+  expect(adopted).toEqual([SECOND]);
+  await replica.save(FIRST);
 });

@@ -3,7 +3,12 @@ import { Emitter } from '@sluice/protocol/emitter';
 import { parseLossless } from '@sluice/protocol/json/parse';
 import { z } from 'zod';
 import { type LogConsumer, type RecordLog, replacement, type StoredChange } from '../registry/store/record-log.ts';
-import type { RecordedChange, RecordedPut, StoredRecords } from '../registry/store/store.ts';
+import {
+  ReadOnlyStoreError,
+  type RecordedChange,
+  type RecordedPut,
+  type StoredRecords,
+} from '../registry/store/store.ts';
 import type { SharedComponents } from './action-loader.ts';
 import { NO_REVISIONS, type Revision, type Revisions, serializeRevision } from './revisions.ts';
 
@@ -54,6 +59,9 @@ export class OutdatedRevisionsError extends Error {
   }
 }
 
+const UNREADABLE =
+  'another replica has stored evaluators that this one cannot read: it has a later release, install that here too';
+
 /** Section with one record for each revision, and one with the active one. */
 const REVISIONS = 'evaluator_revisions';
 /** Id of the record with the members that no revision has. */
@@ -78,6 +86,9 @@ export class LogRevisionStore implements RevisionStore, LogConsumer {
   #records = emptyRecords();
   #saved: Revisions = NO_REVISIONS;
   #settled: Promise<unknown> | undefined;
+  #isLoaded = false;
+  /** Whether `#saved` are the revisions of the records. */
+  #isReadable = true;
 
   /** `components`: those that replicas share. */
   constructor(log: RecordLog, components?: ComponentStore) {
@@ -88,10 +99,12 @@ export class LogRevisionStore implements RevisionStore, LogConsumer {
 
   async load(): Promise<Revisions> {
     await this.#log.add(this);
+    this.#isLoaded = true;
     return this.#saved;
   }
 
   async save(revisions: Revisions, components?: ReadonlyMap<string, string>): Promise<void> {
+    if (!this.#isReadable) throw new ReadOnlyStoreError(UNREADABLE);
     const base = this.#saved;
     const before = this.#records;
     const records = { [REVISIONS]: recordsOf(revisions), [ACTIONS]: new Map(before[ACTIONS]) };
@@ -116,20 +129,36 @@ export class LogRevisionStore implements RevisionStore, LogConsumer {
   }
 
   async apply(changes: readonly StoredChange[]): Promise<void> {
-    for (const { section, id, json } of changes) {
-      const records = this.#records[section === ACTIONS ? ACTIONS : REVISIONS];
-      if (json === null) records.delete(id);
-      else records.set(id, json);
-    }
-    this.#saved = parseRevisions(this.#records[REVISIONS]);
-    const pending: Promise<unknown>[] = [];
-    this.newer.emit({ revisions: this.#saved, waitUntil: (inEffect) => pending.push(inEffect) });
-    this.#settled = Promise.all(pending);
+    const { [REVISIONS]: revisions, [ACTIONS]: actions } = this.#records;
+    this.#follow(changes, { [REVISIONS]: new Map(revisions), [ACTIONS]: new Map(actions) });
   }
 
   async reload(stored: StoredRecords): Promise<void> {
-    this.#records = emptyRecords();
-    await this.apply(this.sections.flatMap((section) => replacement(section, [], stored)));
+    this.#follow(
+      this.sections.flatMap((section) => replacement(section, [], stored)),
+      emptyRecords(),
+    );
+  }
+
+  /**
+   * Makes the changes to these records. With revisions that it cannot read, perhaps of a later release, this replica keeps the ones
+   * that it has, and stores none; it does not start with them.
+   */
+  #follow(changes: readonly StoredChange[], records: Records): void {
+    for (const { section, id, json } of changes) {
+      const own = records[section === ACTIONS ? ACTIONS : REVISIONS];
+      if (json === null) own.delete(id);
+      else own.set(id, json);
+    }
+    const read = () => parseRevisions(records[REVISIONS]);
+    const saved = this.#isLoaded ? this.#log.readRecord(REVISIONS, '', read) : read();
+    this.#records = records;
+    this.#isReadable = saved !== undefined;
+    if (!saved) return;
+    this.#saved = saved;
+    const pending: Promise<unknown>[] = [];
+    this.newer.emit({ revisions: saved, waitUntil: (inEffect) => pending.push(inEffect) });
+    this.#settled = Promise.all(pending);
   }
 
   async settled(): Promise<void> {

@@ -47,3 +47,28 @@ it.each([
   await put('good');
   expect(applied).toEqual(['good']);
 });
+
+it('tries a compaction that fails again after the next commit, not at once', async () => {
+  let failures = 0;
+  let checks = 0;
+  const writer = new JournalWriter({
+    file: { journal: { ...journal, length: 1 }, snapshotPath: 'snapshot' } as unknown as JournaledFile,
+    publish: ({ publish }) => publish(),
+    snapshot: () => [],
+    // The lock is lost between a commit and its compaction.
+    checkWritable: async () => {
+      if (++checks % 2 === 0) throw new Error('lock lost');
+    },
+    closed: 'closed',
+    log: { warn: () => undefined, error: () => failures++ },
+    compaction: { fromBytes: 1 },
+  });
+  writer.open({ hasJournal: false, snapshotBytes: 0 });
+  const change = { op: 'put', section: 'tools', id: 'a', json: '{}' } as const;
+  for (const expected of [1, 2]) {
+    await writer.put({ changes: [change], publish: () => undefined });
+    await expect.poll(() => failures).toBe(expected);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(failures).toBe(expected);
+  }
+});

@@ -195,7 +195,8 @@ export class JournalWriter {
     this.#failedCompactions++;
     this.#needsCompaction = true;
     this.#options.log.error(`${this.#file.snapshotPath} could not be written; changes stay in the journal`, { error });
-    this.#scheduleCompaction();
+    // One that depends on the length of the journal is due again after the next commit: at once, it would fail for the same reason.
+    if ('clock' in this.#options.compaction) this.#scheduleCompaction();
     return undefined;
   }
 }

@@ -86,9 +86,10 @@ export class Database {
   ): Promise<T> {
     const { client } = await this.#connected((each) => each.query(`BEGIN ${mode}; ${TRANSACTION_LIMITS}`));
     const transaction: Transaction = {
-      query: async (sql, parameters) => {
+      query: async (sql, parameters = [], timeoutMs = undefined) => {
+        const timeout = timeoutMs !== undefined && { query_timeout: timeoutMs };
         try {
-          return (await client.query(sql, parameters && [...parameters])).rows;
+          return (await client.query({ text: sql, values: [...parameters], ...timeout })).rows;
         } catch (error) {
           throw failure(error);
         }

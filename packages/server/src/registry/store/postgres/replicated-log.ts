@@ -135,8 +135,8 @@ export class ReplicatedLog implements RecordLog {
   }
 
   /**
-   * Reads a record of a follower. One that cannot be read, perhaps of a later release, is unknown to this replica: it must not
-   * keep it from following the others.
+   * Reads a record of a follower. One that cannot be read, perhaps of a later release, is ignored: this replica keeps the last state
+   * of the record that it could read, and follows the others.
    */
   readRecord<Content>(section: string, json: string, read: (json: string) => Content): Content | undefined {
     try {
@@ -192,7 +192,7 @@ export class ReplicatedLog implements RecordLog {
   }
 
   /**
-   * Commits changes and publishes them; see {@link Store.commit}. Concurrent commits wait for each other. Rejects with
+   * Commits changes and publishes them; see {@link RecordLog.commit}. Concurrent commits wait for each other. Rejects with
    * {@link UnavailableStoreError} if PostgreSQL cannot be reached.
    */
   async commit(first: Commit, conflict?: Conflict): Promise<void> {
@@ -306,7 +306,8 @@ export class ReplicatedLog implements RecordLog {
 
   #onFailure(error: unknown): void {
     if (!this.#failure && this.#isOpen) {
-      this.#log.error('database unavailable; serving the last known state read-only', { error });
+      const reason = error instanceof UnavailableStoreError ? 'database unavailable' : 'changes cannot be applied';
+      this.#log.error(`${reason}; serving the last known state read-only`, { error });
     }
     this.#failure = error instanceof Error ? error : new Error(String(error));
   }
