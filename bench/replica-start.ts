@@ -81,10 +81,10 @@ async function copyNamespace(url: string, copies: number): Promise<void> {
   const database = new Database({ url, log: { warn: console.error, error: console.error } });
   try {
     await database.query(
-      `INSERT INTO sluice.records (section, id_hash, id, json, is_shadowed, added, position)
-       SELECT section, sha256(convert_to(id, 'UTF8')), id, json, is_shadowed, added + copy, position
-       FROM (SELECT section, replace(id, 'ns0', 'ns' || copy) AS id, is_shadowed, added, position, copy,
-                    regexp_replace(replace(json, 'ns0', 'ns' || copy), '"source":\\d+', '"source":' || 1000 + copy) AS json
+      `INSERT INTO sluice.records (section, id_hash, id, json, added, position)
+       SELECT section, sha256(convert_to(id, 'UTF8')), id, json, added + copy, position
+       FROM (SELECT section, replace(id, 'ns0', 'ns' || copy) AS id, added, position, copy,
+                    regexp_replace(replace(json, 'ns0', 'ns' || copy), '"source": \\d+', '"source": ' || 1000 + copy) AS json
              FROM sluice.records, generate_series(1, $1::integer) AS copy
              WHERE section IN ('namespaces', 'forwards', 'tools', 'resources', 'prompts') AND id LIKE '%ns0%') AS copied`,
       [copies],

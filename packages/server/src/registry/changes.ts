@@ -7,12 +7,10 @@ import type { RecordedPut, Section } from './store/store.ts';
 /** How records of one kind are stored. */
 export interface RecordForm<Stored> {
   readonly section: (stored: Stored) => Section;
-  /** Serializes the record; `lines`: as in `registry.json`. */
-  readonly text: (stored: Stored, lines: boolean) => string;
+  /** Serializes the record as in `registry.json`. Called once the draft has been finished. */
+  readonly text: (stored: Stored) => string;
   /** Identifies the record within its section. */
   readonly id: (stored: Stored) => string;
-  /** Whether another record is served under its key; read once the draft has been finished. Missing where none can be. */
-  readonly isShadowed?: (stored: Stored) => boolean;
 }
 
 /**
@@ -22,13 +20,10 @@ export class PutChange<Stored> implements RecordedPut {
   readonly op = 'put';
   readonly #stored: Stored;
   readonly #form: RecordForm<Stored>;
-  readonly #lines: boolean;
 
-  /** `lines`: as in `registry.json`. */
-  constructor(stored: Stored, form: RecordForm<Stored>, lines = false) {
+  constructor(stored: Stored, form: RecordForm<Stored>) {
     this.#stored = stored;
     this.#form = form;
-    this.#lines = lines;
   }
 
   get section(): Section {
@@ -36,15 +31,11 @@ export class PutChange<Stored> implements RecordedPut {
   }
 
   get json(): string {
-    return this.#form.text(this.#stored, this.#lines);
+    return this.#form.text(this.#stored);
   }
 
   get id(): string {
     return this.#form.id(this.#stored);
-  }
-
-  get isShadowed(): boolean {
-    return this.#form.isShadowed?.(this.#stored) ?? false;
   }
 }
 

@@ -25,12 +25,11 @@ import {
   type RecordedPut,
   type Section,
   STORED_SECTIONS,
-  type StoredRecord,
   type StoredRecords,
   type StoredSection,
   UNKNOWN_MEMBERS,
 } from './store/store.ts';
-import { snapshotEntry, storedEntry, storedForward, storedNamespace, storedService } from './stored.ts';
+import { isShadowed, storedEntry, storedForward, storedNamespace, storedService } from './stored.ts';
 
 /** A list that a commit may have changed. */
 export interface ChangedLists {
@@ -55,8 +54,8 @@ const SERVICE_FORM: RecordForm<ServiceEntry> = {
 };
 
 function entryForm(isShadowed: (entry: Entry) => boolean): RecordForm<Entry> {
-  const text = (entry: Entry, lines: boolean) => (lines ? snapshotEntry(entry, isShadowed(entry)) : storedEntry(entry));
-  return { section: ({ kind }) => SECTION[kind], text, id: entryId, isShadowed };
+  const text = (entry: Entry) => storedEntry(entry, isShadowed(entry));
+  return { section: ({ kind }) => SECTION[kind], text, id: entryId };
 }
 
 /** A copy-on-write copy of a snapshot, to which operations are applied. */
@@ -351,10 +350,10 @@ export class Draft {
   }
 }
 
-/** The records of a snapshot, section by section. `lines`: as in `registry.json`. */
-export function* recordsOf(snapshot: Snapshot, lines = false): Generator<RecordedPut> {
+/** The records of a snapshot, section by section. */
+export function* recordsOf(snapshot: Snapshot): Generator<RecordedPut> {
   function* puts<Stored>(records: Iterable<Stored>, form: RecordForm<Stored>) {
-    for (const record of records) yield new PutChange(record, form, lines);
+    for (const record of records) yield new PutChange(record, form);
   }
   const form = entryForm((entry) => !snapshot.isServed(entry));
   const entries = (kind: Kind) => puts(snapshot.entries(kind, { shadowed: true }), form);
@@ -380,26 +379,25 @@ function partsOf(id: string): unknown[] {
 
 /** The changes that make a state the one of these records. What is equal stays as it is, such as the identity of namespaces. */
 export function* changesTo(records: StoredRecords, snapshot: Snapshot): Steps<StoredChange[]> {
-  const missing = new Map<string, Map<string, StoredRecord>>(
+  const missing = new Map<string, Map<string, string>>(
     STORED_SECTIONS.map((section) => {
-      const stored = Array.from(records.get(section) ?? [], (record) => [record.id, record] as const);
-      return [section, new Map(stored)];
+      return [section, new Map(Array.from(records.get(section) ?? [], ({ id, json }) => [id, json]))];
     }),
   );
   const changes: StoredChange[] = [];
-  for (const { section, id, json, isShadowed = false } of recordsOf(snapshot)) {
-    const record = missing.get(section)?.get(id);
-    if (record?.json === json && (record.isShadowed ?? false) === isShadowed) missing.get(section)?.delete(id);
+  for (const { section, id, json } of recordsOf(snapshot)) {
+    const stored = missing.get(section)?.get(id);
+    if (stored === json) missing.get(section)?.delete(id);
     // An entry is added again, since another one of its key may be served.
-    else if (!record || KINDS.some((kind) => SECTION[kind] === section)) changes.push({ section, id, json: null });
+    else if (stored === undefined || KINDS.some((kind) => SECTION[kind] === section))
+      changes.push({ section, id, json: null });
     yield;
   }
   for (const [section, added] of missing) {
     // The first entry of a key is served.
-    const servedFirst = [...added.values()].sort(
-      (a, b) => Number(a.isShadowed ?? false) - Number(b.isShadowed ?? false),
-    );
-    for (const { id, json } of servedFirst) changes.push({ section, id, json });
+    const shadowed: StoredChange[] = [];
+    yield* forEachInSteps(added, ([id, json]) => (isShadowed(json) ? shadowed : changes).push({ section, id, json }));
+    for (const change of shadowed) changes.push(change);
   }
   return changes;
 }

@@ -290,9 +290,8 @@ export class Registry {
     this.#problems = restored.problems;
   }
 
-  /** As in `registry.json`. */
   records(): Iterable<RecordedPut> {
     const { current } = this;
-    return { [Symbol.iterator]: () => recordsOf(current, true) };
+    return { [Symbol.iterator]: () => recordsOf(current) };
   }
 }

@@ -40,7 +40,7 @@ export class StateRestorer {
   readonly #problems: string[] = [];
   #moreProblems = 0;
   /** Shadowed entries: the first entry of a key is the served one, so these are added last. */
-  readonly #shadowed: Entry[] = [];
+  #shadowed: Entry[] | undefined = [];
   #hasReservedIds = false;
   /** By address of the forward. */
   readonly #members = new Map<string, SharedMembers>();
@@ -70,7 +70,9 @@ export class StateRestorer {
         yield;
       }
     }
-    yield* forEachInSteps(this.#shadowed, (entry) => this.#draft.put(entry));
+    yield* forEachInSteps(this.#shadowed ?? [], (entry) => this.#draft.put(entry));
+    // In the order of changes, the served one is there already.
+    this.#shadowed = undefined;
     let revokesAccess = false;
     if (this.#tracksAccess) {
       const { effect } = yield* this.#draft.attempt(() => this.#apply(changes));
@@ -106,7 +108,7 @@ export class StateRestorer {
   }
 
   /** Puts a record into the draft; throws an error with what is wrong with it. */
-  #read(section: StoredSection, { json, isShadowed }: StoredRecord): void {
+  #read(section: StoredSection, { json }: StoredRecord): void {
     const draft = this.#draft;
     const next = () => this.#nextId();
     if (section === 'namespaces') {
@@ -117,7 +119,7 @@ export class StateRestorer {
     else {
       const { entry, shadowed } = readEntry(kindOf(section), json, (name) => this.#forwardOf(name), next);
       this.#reserved(entry);
-      if (shadowed || isShadowed) this.#shadowed.push(entry);
+      if (shadowed && this.#shadowed) this.#shadowed.push(entry);
       else draft.put(entry);
     }
   }

@@ -111,12 +111,11 @@ function withDefaults(kind: Kind, texts: Map<string, string>): Map<string, strin
   return texts;
 }
 
-/** An object of these members, which are JSON text; `lines` puts each on its own line. */
-export function objectText(texts: ReadonlyMap<string, string>, lines = false): string {
+/** An object of these members, which are JSON text. */
+export function objectText(texts: ReadonlyMap<string, string>): string {
   const parts: string[] = [];
-  for (const [key, text] of texts)
-    parts.push(lines ? `  ${JSON.stringify(key)}: ${text}` : `${JSON.stringify(key)}:${text}`);
-  return lines ? `{\n${parts.join(',\n')}\n}` : `{${parts.join(',')}}`;
+  for (const [key, text] of texts) parts.push(`${JSON.stringify(key)}:${text}`);
+  return `{${parts.join(',')}}`;
 }
 
 /** The text of each member of the management API's view that the entry has; members with defaults may be missing. */

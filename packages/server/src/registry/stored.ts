@@ -60,19 +60,22 @@ const RESERVED = ['source', 'kept'];
  */
 export const MAX_REGISTRATION_ID = 10 ** 15;
 
-/** The journal form of the entry: one line; its order among entries with the same key is that of the lines. */
-export function storedEntry(entry: Entry): string {
-  return objectText(storedMembers(entry));
-}
-
-/**
- * The `registry.json` form of the entry: each member on its own line, and a mark if another entry is served under its
- * key.
- */
-export function snapshotEntry(entry: Entry, shadowed: boolean): string {
+/** Serializes an entry. `shadowed`: another entry is served under its key. */
+export function storedEntry(entry: Entry, shadowed = false): string {
   const stored = storedMembers(entry);
   if (shadowed) stored.set('shadowed', 'true');
-  return objectText(stored, true);
+  return linesText(stored);
+}
+
+/** Whether another entry is served under the key of a stored one. */
+export function isShadowed(json: string): boolean {
+  return textOfMembers(json).get('shadowed') === 'true';
+}
+
+/** An object of these members, each on its own line. */
+function linesText(texts: ReadonlyMap<string, string>): string {
+  const lines = Array.from(texts, ([key, text]) => `  ${JSON.stringify(key)}: ${text}`);
+  return `{\n${lines.join(',\n')}\n}`;
 }
 
 function storedMembers(entry: Entry): Map<string, string> {
@@ -185,17 +188,14 @@ export function readEntry(kind: Kind, json: string, findForward: FindForward, ne
   const position: unknown = JSON.parse(found.get('position') ?? '0');
   const upstreamKey = kind === 'resource' ? key : (textIn(found, 'upstreamName') ?? name);
   const { disabledBy, moved, renamed, approved } = readOperatorState(found.get('operator'));
-  // Earlier versions stored neither; only an operator could have moved or renamed an entry.
-  const isMoved = copyId === undefined && (moved || namespace !== home.namespace);
-  const isRenamed = copyId === undefined && (renamed || (kind !== 'resource' && key !== home.prefix + upstreamKey));
   const discovered = {
     forward: home.name,
     upstreamKey,
     variants: readVariants(upstream, found.get('catalogues'), found.get('offers')),
     overrides: readObject(found.get('overrides')),
     ...(copyId !== undefined && { copied: true as const }),
-    ...(isMoved && { moved: true as const }),
-    ...(isRenamed && { renamed: true as const }),
+    ...(moved && { moved }),
+    ...(renamed && { renamed }),
     ...(approved && { approved }),
   };
   const entry = render({
@@ -313,13 +313,13 @@ const SERVICE_INPUT_MEMBERS = [
 /** `health` is present in records copied from API responses. */
 const SERVICE_MEMBERS = [...SERVICE_INPUT_MEMBERS, 'labels', 'source', 'health'];
 
-/** Serializes a namespace. `lines`: each member on its own line, here and below. */
-export function storedNamespace({ name, labels, unknown = new Map() }: StoredNamespace, lines = false): string {
-  return objectText(new Map([...membersAsText({ name, labels }), ...unknown]), lines);
+/** Serializes a namespace. */
+export function storedNamespace({ name, labels, unknown = new Map() }: StoredNamespace): string {
+  return linesText(new Map([...membersAsText({ name, labels }), ...unknown]));
 }
 
 /** Serializes a forward. Its catalogs contain the exact text of the upstream. */
-export function storedForward(forward: Forward, lines = false): string {
+export function storedForward(forward: Forward): string {
   const stored = new Map(membersAsText({ ...forwardMembers(forward), source: forward.registrationId }));
   // The identity is inserted as text, exactly as the upstream sent it.
   const catalogs = forward.catalogs.map(
@@ -331,13 +331,13 @@ export function storedForward(forward: Forward, lines = false): string {
     stored.set('absent', storedDetached(forward.detachedOverrides));
   if (forward.modernProbeAfter !== undefined) stored.set('modern_probe_after', String(forward.modernProbeAfter));
   for (const [member, text] of forward.unknown ?? []) stored.set(member, text);
-  return objectText(stored, lines);
+  return linesText(stored);
 }
 
 /** Serializes a service: the API's members without its health. */
-export function storedService(entry: ServiceEntry, lines = false): string {
+export function storedService(entry: ServiceEntry): string {
   const known = membersAsText({ ...serviceMembers(entry), source: entry.registrationId });
-  return objectText(new Map([...known, ...(entry.unknown ?? [])]), lines);
+  return linesText(new Map([...known, ...(entry.unknown ?? [])]));
 }
 
 /** The members of an object that are set, each with its JSON text. */
@@ -412,7 +412,7 @@ export function readService(json: string, next: () => number): ServiceEntry {
 function storedDetached(detached: readonly Entry[]): string {
   const sections = new Map<string, string>();
   for (const kind of KINDS) {
-    const entries = detached.filter((entry) => entry.kind === kind).map((entry) => storedEntry(entry));
+    const entries = detached.filter((entry) => entry.kind === kind).map((entry) => objectText(storedMembers(entry)));
     if (entries.length > 0) sections.set(SECTION[kind], `[${entries.join(',')}]`);
   }
   return objectText(sections);

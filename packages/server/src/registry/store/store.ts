@@ -20,8 +20,6 @@ export interface StoredRecord {
   /** Identifies the record within its section, as in its removal; empty in a file that does not name it. */
   readonly id: string;
   readonly json: string;
-  /** Whether another record is served under its key. */
-  readonly isShadowed?: boolean;
 }
 
 /** Records by section. Their texts may be created when they are read. */

@@ -32,7 +32,6 @@ CREATE TABLE sluice.records (
   id_hash bytea NOT NULL,
   id text NOT NULL,
   json text NOT NULL,
-  is_shadowed boolean NOT NULL,
   added bigint NOT NULL,
   position integer NOT NULL,
   -- When it may be removed; null for never.

@@ -75,7 +75,7 @@ export async function* readRecords(transaction: Transaction, section: string): A
   let last: readonly [string | number, number] = [-1, -1];
   for (;;) {
     const rows = await transaction.query<StoredRecord & { added: string; position: number }>(
-      `SELECT id, json, is_shadowed AS "isShadowed", added, position FROM sluice.records
+      `SELECT id, json, added, position FROM sluice.records
        WHERE section = $1 AND (added, position) > ($2, $3) ORDER BY added, position LIMIT ${PAGE}`,
       [section, ...last],
     );
@@ -158,14 +158,13 @@ export async function pruneChanges(transaction: Transaction, age: string): Promi
 
 /** A record as it is after the commit; without text if it is removed. */
 interface RecordRow extends StoredChange {
-  readonly isShadowed: boolean;
   readonly expires?: number | undefined;
   readonly position: number;
   /** Whether it was removed by the same commit before, so that it comes after all others. */
   readonly isNew: boolean;
 }
 
-const REMOVED = { json: null, isShadowed: false, expires: undefined } as const;
+const REMOVED = { json: null, expires: undefined } as const;
 
 /** Some changes of a commit. */
 class Batch {
@@ -230,19 +229,17 @@ class Batch {
   async #putRecords(transaction: Transaction, rows: readonly RecordRow[]): Promise<void> {
     if (rows.length === 0) return;
     await transaction.query(
-      `INSERT INTO sluice.records (added, section, id_hash, id, json, is_shadowed, position, expires)
-       SELECT $1, section, id_hash, id, json, is_shadowed, position, to_timestamp(expires / 1000)
-       FROM unnest($2::text[], $3::bytea[], $4::text[], $5::text[], $6::boolean[], $7::integer[], $8::double precision[])
-         AS put (section, id_hash, id, json, is_shadowed, position, expires)
-       ON CONFLICT (section, id_hash)
-       DO UPDATE SET json = excluded.json, is_shadowed = excluded.is_shadowed, expires = excluded.expires`,
+      `INSERT INTO sluice.records (added, section, id_hash, id, json, position, expires)
+       SELECT $1, section, id_hash, id, json, position, to_timestamp(expires / 1000)
+       FROM unnest($2::text[], $3::bytea[], $4::text[], $5::text[], $6::integer[], $7::double precision[])
+         AS put (section, id_hash, id, json, position, expires)
+       ON CONFLICT (section, id_hash) DO UPDATE SET json = excluded.json, expires = excluded.expires`,
       [
         this.#revision,
         rows.map(({ section }) => section),
         rows.map(hashOfId),
         rows.map(({ id }) => id),
         rows.map(({ json }) => json),
-        rows.map(({ isShadowed }) => isShadowed),
         rows.map(({ position }) => position),
         rows.map(({ expires }) => expires ?? null),
       ],
@@ -251,11 +248,11 @@ class Batch {
 
   #setRecord(position: number, change: RecordedChange): RecordRow {
     const { section, id } = change;
-    const { json, isShadowed = false, expires } = change.op === 'put' ? change : REMOVED;
+    const { json, expires } = change.op === 'put' ? change : REMOVED;
     const key = `${section} ${id}`;
     const before = this.#records.get(key);
     const isNew = before !== undefined && (before.isNew || (before.json === null && json !== null));
-    const row = { section, id, json, isShadowed, expires, position, isNew };
+    const row = { section, id, json, expires, position, isNew };
     this.#records.set(key, row);
     this.#characters += id.length + (json?.length ?? 0);
     return row;
