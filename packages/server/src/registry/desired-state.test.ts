@@ -1,4 +1,6 @@
 import { describe, expect, test } from 'vitest';
+import { applyStateInSteps } from './desired-state.ts';
+import { Draft } from './draft.ts';
 import { DesiredService } from './fixtures/desired-state.ts';
 import type { OperationError } from './operation-error.ts';
 
@@ -430,4 +432,14 @@ test('null removes a member of the upstream, also of a tool that is not discover
   expect(of.plan(state(', description: null, annotations: null'))).toEqual([]);
   of.apply(state(''));
   expect(texts()).toBe(`{"name":"x",${UPSTREAMS['http://one/mcp'].x}}`);
+});
+
+test('thousands of namespaces are removed in steps', () => {
+  const namespaces = Array.from({ length: 2_000 }, (_, index) => ({ name: `n${index}` }));
+  const of = service(JSON.stringify({ namespaces }));
+  const checks = { requireUsable: () => undefined, requireSameOrigin: () => undefined };
+  const steps = applyStateInSteps(new Draft(of.current), { namespaces: [] }, { prune: true, checks });
+  let count = 0;
+  while (!steps.next().done) count++;
+  expect(count).toBeGreaterThanOrEqual(namespaces.length);
 });

@@ -130,6 +130,7 @@ function* removeNamespaces(
 ): Steps<void> {
   const forwards = Map.groupBy(draft.forwards.values(), ({ namespace }) => namespace);
   for (const namespace of [...draft.namespaces.keys()].filter((name) => !wanted.has(name))) {
+    yield;
     const inside = forwards.get(namespace) ?? [];
     const contents = namespaceContents(draft, namespace);
     const change: StateChange = {

@@ -18,7 +18,7 @@ import {
 import type { DraftIndex, EntryIndex } from './entry-index.ts';
 import { DraftOperation, type OperationEffect, revokesAccess } from './revoked-access.ts';
 import { emptyNamespace, type NamespaceState, Services, Snapshot } from './snapshot.ts';
-import { forEachInSteps, isSteps, type Steps } from './steps.ts';
+import { forEachInSteps, isSteps, PER_STEP, type Steps } from './steps.ts';
 import type { StoredChange } from './store/record-log.ts';
 import {
   type RecordedChange,
@@ -146,16 +146,10 @@ export class Draft {
   *removeNamespaceInSteps(name: Namespace): Steps<void> {
     if (name === DEFAULT_NAMESPACE) throw new Error('the default namespace cannot be removed');
     for (const kind of KINDS) yield* forEachInSteps([...this.entries(kind, name)], (entry) => this.remove(entry));
-    const before = this.#namespaces;
-    const drafts = this.#indexes.get(name);
-    const removed = before.get(name);
+    this.#copyForRemoval();
+    const removed = this.#namespaces.get(name);
     if (removed) this.#operation?.removedNamespaces.push(removed);
-    this.#operation?.others.push(() => {
-      this.#namespaces = before;
-      if (drafts) this.#indexes.set(name, drafts);
-    });
-    // A copy: an undo that reinserts a deleted key into the map would move it to the end.
-    this.#namespaces = new Map(before);
+    this.#operation?.others.push(restoreFunction(this.#indexes, name));
     this.#namespaces.delete(name);
     this.#indexes.delete(name);
     this.#recordRemoval('namespaces', name);
@@ -176,15 +170,24 @@ export class Draft {
   /** Removes the forward and its discovered entries in all namespaces, copies included. */
   *removeForwardInSteps(name: string): Steps<void> {
     yield* forEachInSteps(yield* this.entriesInSteps(name), (entry) => this.remove(entry));
-    const before = this.#forwards;
-    const removed = before.get(name);
+    this.#copyForRemoval();
+    const removed = this.#forwards.get(name);
     if (removed) this.#operation?.recordForward(removed);
-    this.#operation?.others.push(() => {
-      this.#forwards = before;
-    });
-    this.#forwards = new Map(before);
     this.#forwards.delete(name);
     this.#recordRemoval('forwards', name);
+  }
+
+  /** Copies the maps for the first removal of an operation: an undo that inserted a key again would move it to the end. */
+  #copyForRemoval(): void {
+    const [operation, namespaces, forwards] = [this.#operation, this.#namespaces, this.#forwards];
+    if (!operation || operation.hasCopies) return;
+    operation.hasCopies = true;
+    operation.others.push(() => {
+      this.#namespaces = namespaces;
+      this.#forwards = forwards;
+    });
+    this.#namespaces = new Map(namespaces);
+    this.#forwards = new Map(forwards);
   }
 
   /** The services by `serviceKey`, in no order. */
@@ -240,7 +243,8 @@ export class Draft {
   /** All entries discovered by a forward, and their copies. */
   *entriesInSteps(forward: string): Steps<Entry[]> {
     const found: Entry[] = [];
-    for (const namespace of this.#namespaces.keys()) {
+    for (const [at, namespace] of this.#namespaces.keys().toArray().entries()) {
+      if (at % PER_STEP === 0) yield;
       for (const kind of KINDS) {
         if (!this.#mayHaveEntriesOf(namespace, kind, forward)) continue;
         yield* forEachInSteps(this.entries(kind, namespace), (entry) => {

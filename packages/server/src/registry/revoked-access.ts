@@ -15,6 +15,8 @@ export class DraftOperation {
   /** What undoes each other change, in order. */
   readonly others: (() => void)[] = [];
   readonly removedNamespaces: NamespaceState[] = [];
+  /** Whether the maps of the draft are copies of those before it. */
+  hasCopies = false;
   /** Those that were replaced or removed, by name. */
   readonly forwards = new Map<string, Forward>();
   /** Those that were replaced or removed, by key. */
