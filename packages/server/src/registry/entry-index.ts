@@ -1,14 +1,14 @@
 import { DisabledEntries } from './disabled-entries.ts';
 import { byOrder, type Entry, isEnabled, isTemplate, sameRecord, TASK_LABEL } from './entries.ts';
-import { type DraftMap, LayeredMap } from './layered-map.ts';
+import { LayeredMap } from './layered-map.ts';
 import { PrebuiltLists } from './list.ts';
 import { forEachInSteps, type Steps, sortInSteps } from './steps.ts';
 
 /** The entries of one kind in one namespace by key. */
-abstract class Candidates<Entries extends LayeredMap<readonly Entry[]> | DraftMap<readonly Entry[]>> {
-  protected readonly map: Entries;
+abstract class Candidates {
+  protected readonly map: LayeredMap<readonly Entry[]>;
 
-  constructor(map: Entries) {
+  constructor(map = new LayeredMap<readonly Entry[]>()) {
     this.map = map;
   }
 
@@ -33,7 +33,7 @@ abstract class Candidates<Entries extends LayeredMap<readonly Entry[]> | DraftMa
  * shadowed until it is removed. The owner is served unless it is disabled. Immutable once published, so prebuilt lists can be
  * cached.
  */
-export class EntryIndex extends Candidates<LayeredMap<readonly Entry[]>> {
+export class EntryIndex extends Candidates {
   #owners: readonly Entry[] | undefined;
   #ordered: readonly Entry[] | undefined;
   #disabled: DisabledEntries | undefined;
@@ -43,10 +43,6 @@ export class EntryIndex extends Candidates<LayeredMap<readonly Entry[]>> {
   #hasTasks: boolean | undefined;
   #renamed: ReadonlyMap<string | undefined, readonly Entry[]> | undefined;
   #lists: PrebuiltLists | undefined;
-
-  constructor(map = new LayeredMap<readonly Entry[]>()) {
-    super(map);
-  }
 
   /** The entry served under this key. */
   served(key: string): Entry | undefined {
@@ -133,7 +129,7 @@ export class EntryIndex extends Candidates<LayeredMap<readonly Entry[]>> {
 }
 
 /** A mutable copy of an {@link EntryIndex}, until {@link DraftIndex.publishInSteps}. */
-export class DraftIndex extends Candidates<DraftMap<readonly Entry[]>> {
+export class DraftIndex extends Candidates {
   /**
    * Adds an entry, or replaces the earlier state of its record. The served entry of the key stays the same; the shadowed
    * ones are ordered by registration.
