@@ -16,7 +16,7 @@ import { Exposure } from './exposure.ts';
 import { ADDRESS_LABEL, hasOperatorState } from './retained.ts';
 import { NONE, render, type SharedMembers, sharedMembers, shareMembers } from './serialize.ts';
 import type { Counts } from './snapshot.ts';
-import { forEachInSteps, PER_STEP, type Steps, sortInSteps } from './steps.ts';
+import { forEachInSteps, type Steps, sortInSteps } from './steps.ts';
 
 /** One object of an upstream's list: its name or uri, and its exact text, which is no slice of a longer one. */
 export interface ListedItem {
@@ -88,10 +88,6 @@ export function* applyCatalogsInSteps(
   const hidden = { tool: 0, resource: 0, prompt: 0 };
   const entries = yield* draft.entriesInSteps(forward.name);
   const shared = membersOf(forward, entries);
-  if (yield* areListed(forward, entries, catalogs, shared)) {
-    storeKnownCatalogs(draft, forward, catalogs, []);
-    return hidden;
-  }
   const exposure = new Exposure(forward);
   const before = yield* byUpstreamKey(entries.filter(({ discovered }) => !discovered?.copied));
   const copies = entries.filter(({ discovered }) => discovered?.copied);
@@ -148,33 +144,6 @@ export function* applyCatalogsInSteps(
   const listed = KINDS.flatMap((kind) => [...detached[kind].values()]);
   storeKnownCatalogs(draft, forward, catalogs, listed);
   return hidden;
-}
-
-/**
- * Whether the catalogs list these entries in this order and nothing else, as usual: maps of 100,000 entries take time and
- * memory. False if that cannot be said so easily.
- */
-function* areListed(
-  forward: Forward,
-  entries: readonly Entry[],
-  [catalog, ...others]: readonly DiscoveredCatalog[],
-  shared: SharedMembers,
-): Steps<boolean> {
-  if (!catalog || forward.expose || (forward.detachedOverrides ?? []).length > 0) return false;
-  if (others.some((other) => LISTS.some((list) => other[list] !== catalog[list]))) return false;
-  let count = 0;
-  for (const list of LISTS) {
-    const kind = KIND_OF_LIST[list];
-    let position = 0;
-    for (const { key, json } of catalog[list]) {
-      const entry = entries[count++];
-      if (entry?.kind !== kind || entry.discovered?.copied || entry.discovered?.upstreamKey !== key) return false;
-      const place = { kind, template: list === 'templates', position: position++ };
-      if (!isCurrent(forward, place, entry, shared) || !hasVariants(entry, json, undefined)) return false;
-      if (count % PER_STEP === 0) yield;
-    }
-  }
-  return count === entries.length;
 }
 
 function* byUpstreamKey(entries: readonly Entry[]): Steps<Record<Kind, Map<string, Entry>>> {
