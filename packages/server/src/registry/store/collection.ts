@@ -1,7 +1,6 @@
 import { Emitter } from '@sluice/protocol/emitter';
 import { tryParseJson } from '@sluice/protocol/json/parse';
 import type { z } from 'zod';
-import { ExpiryScan } from './expiry-scan.ts';
 import { mergePatch } from './merge-patch.ts';
 import { type LogConsumer, type RecordLog, replacement, type StoredChange } from './record-log.ts';
 import type { Commit, RecordedChange, RecordedPut, StoredRecords } from './store.ts';
@@ -72,17 +71,16 @@ export class Collection<Content> implements LogConsumer {
   readonly changed = new Emitter<ChangedRecord<Content>>();
   readonly #options: CollectionOptions<Content>;
   readonly #table: RecordTable<Content>;
-  readonly #expiry: ExpiryScan;
+  /** Changes until expired records are removed: as many as there are records, so that a scan costs no more than these. */
+  #changesToScan = 0;
   #log: RecordLog | undefined;
   #waiting: PendingUpdate<Content>[] = [];
   #writing: Promise<void> | undefined;
 
   constructor(options: CollectionOptions<Content>) {
     this.#options = options;
-    const { name, now = Date.now, expires, table = new MapTable(expires) } = options;
-    this.sections = [name];
-    this.#table = table;
-    this.#expiry = new ExpiryScan(() => table.removeExpired(now()));
+    this.sections = [options.name];
+    this.#table = options.table ?? new MapTable(options.expires);
   }
 
   /** Loads the records. Rejects with `StoreError`. */
@@ -138,7 +136,7 @@ export class Collection<Content> implements LogConsumer {
       this.#table.follow(id, content);
       this.changed.emit({ id, before, content, isForeign: true });
     }
-    this.#expiry.onChanges(changes.length);
+    this.#removeExpired(changes.length);
   }
 
   async reload(records: StoredRecords): Promise<void> {
@@ -147,7 +145,7 @@ export class Collection<Content> implements LogConsumer {
   }
 
   records(): Iterable<RecordedPut> {
-    this.#expiry.run();
+    this.#removeExpired();
     const records = [...this.#table.entries()];
     return { [Symbol.iterator]: () => records.values().map(([id, content]) => this.#putOf(id, undefined, content)) };
   }
@@ -183,7 +181,15 @@ export class Collection<Content> implements LogConsumer {
       batch.revert();
       batch.settle({ error });
     }
-    this.#expiry.onChanges(updates.length);
+    this.#removeExpired(updates.length);
+  }
+
+  /** Removes expired records from memory; after so many changes, only when it is time for that. */
+  #removeExpired(changes = Number.POSITIVE_INFINITY): void {
+    this.#changesToScan -= changes;
+    if (this.#changesToScan > 0) return;
+    const { now = Date.now } = this.#options;
+    this.#changesToScan = this.#table.removeExpired(now());
   }
 
   #publish(batch: Batch<Content>): void {
