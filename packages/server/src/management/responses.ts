@@ -37,10 +37,18 @@ export function dataResponse(
   data: string,
   { status = 200, headers, warnings = [], unconfirmed = [] }: DataOptions = {},
 ): ApiResponse {
+  return {
+    status,
+    headers: { ...headers, ...JSON_TYPE },
+    body: `{"data":${data}${envelopeEnd(warnings, unconfirmed)}`,
+  };
+}
+
+/** The envelope after its payload. */
+export function envelopeEnd(warnings: readonly object[], unconfirmed: readonly string[]): string {
   const warned = warnings.length === 0 ? '' : `,"warnings":${JSON.stringify(warnings)}`;
   const pending = unconfirmed.length === 0 ? '' : `,"unconfirmed":${JSON.stringify(unconfirmed)}`;
-  const body = `{"data":${data},"error":null${warned}${pending}}`;
-  return { status, headers: { ...headers, ...JSON_TYPE }, body };
+  return `,"error":null${warned}${pending}}`;
 }
 
 /** Returns an error in the envelope. */

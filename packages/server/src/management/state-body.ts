@@ -1,10 +1,9 @@
 import { type StateInput, type StateSection, stateSections, stateToolSchema } from '@sluice/contract';
 import type { JsonObject } from '@sluice/protocol/json/parse';
-import { type JsonKind, JsonScanner, type JsonSink } from '@sluice/protocol/json/scanner';
-import { stringValue } from '@sluice/protocol/json/text';
 import { z } from 'zod';
 import { OperationError } from '../registry/operation-error.ts';
 import type { Steps } from '../registry/steps.ts';
+import { SectionOutline } from '../registry/store/registry-reader.ts';
 import { parseBody } from './body.ts';
 
 /** Entries of all sections. */
@@ -24,13 +23,15 @@ export function* parseState(body: Buffer): Steps<StateInput> {
     section: StateSection,
     schema: T | ((entry: JsonObject) => T),
   ): Steps<z.output<T>[] | undefined> {
-    const ranges = found.get(section);
+    const positions = found.get(section);
+    if (!positions) return undefined;
     const parsed: z.output<T>[] = [];
-    for (const [index, { start, end }] of ranges?.entries() ?? []) {
-      parsed.push(parseEntry(body.subarray(start, end), schema, `${section}.${index}`));
-      if (index % PER_STEP === 0) yield;
+    for (let at = 0; at < positions.length; at += 2) {
+      if (parsed.length % PER_STEP === 0) yield;
+      const text = body.subarray(positions[at], positions[at + 1]);
+      parsed.push(parseEntry(text, schema, `${section}.${parsed.length}`));
     }
-    return ranges && parsed;
+    return parsed;
   }
   const { namespaces, forwards, services, evaluators } = stateSections;
   return {
@@ -56,69 +57,27 @@ function parseEntry<T extends z.ZodType>(
   }
 }
 
-/** The place of a value in the body. */
-interface Range {
-  readonly start: number;
-  end: number;
-}
-
 /** A state whose entries are not checked. */
 const stateShape = z.strictObject(
   Object.fromEntries(Object.keys(stateSections).map((section) => [section, z.array(z.unknown()).optional()])),
 );
 
-/** The entries of each section. OperationError BAD_REQUEST if the body is not an object of known sections with arrays. */
-function* findEntries(body: Buffer): Steps<ReadonlyMap<string, readonly Range[]>> {
-  const sections = new StateSections((): string => scanner.token ?? '');
-  const scanner = new JsonScanner(sections);
-  for (let at = 0; at < body.length && sections.count <= MAX_ENTRIES; at += CHUNK) {
+/** Start and end of the entries of each section, alternating. OperationError BAD_REQUEST if these are not arrays in an object. */
+function* findEntries(body: Buffer): Steps<ReadonlyMap<string, readonly number[]>> {
+  const sections = Object.keys(stateSections);
+  const outline = new SectionOutline(sections);
+  const { scanner } = outline;
+  for (let at = 0; at < body.length && outline.count <= MAX_ENTRIES; at += CHUNK) {
     scanner.write(body.subarray(at, at + CHUNK));
     yield;
   }
-  if (sections.count > MAX_ENTRIES) {
+  if (outline.count > MAX_ENTRIES) {
     throw new OperationError('BAD_REQUEST', `invalid state: more than ${MAX_ENTRIES} entries`);
   }
-  // Throws: the parser describes it better.
-  if (!scanner.isComplete || !sections.isValid) parseBody(body, stateShape, { kind: 'state' });
-  return sections.entries;
-}
-
-/** Finds the elements of the arrays in an object. */
-class StateSections implements JsonSink {
-  readonly entries = new Map<string, Range[]>();
-  count = 0;
-  /** Whether this is an object of unique sections with arrays. */
-  isValid = true;
-  readonly #token: () => string;
-  #section: Range[] = [];
-  /** Containers around the next value. */
-  #depth = 0;
-
-  constructor(token: () => string) {
-    this.#token = token;
+  const isKnown = outline.isObject && outline.members.keys().every((member) => sections.includes(member));
+  // Throws if it is not a state: the parser describes it better.
+  if (!scanner.isComplete || !isKnown || outline.hasDuplicates || outline.problem !== undefined) {
+    parseBody(body, stateShape, { kind: 'state' });
   }
-
-  onValue(kind: JsonKind, start: number): boolean {
-    const depth = this.#depth++;
-    if ((depth === 0 && kind !== 'object') || (depth === 1 && kind !== 'array')) this.isValid = false;
-    if (depth === 2) {
-      this.#section.push({ start, end: start });
-      this.count++;
-    }
-    return depth < 2 && this.isValid;
-  }
-
-  onKey(): void {
-    const name = stringValue(this.#token());
-    if (!Object.hasOwn(stateSections, name) || this.entries.has(name)) this.isValid = false;
-    this.#section = [];
-    this.entries.set(name, this.#section);
-  }
-
-  onScalar(): void {}
-
-  onEnd(end: number): void {
-    const last = this.#section.at(-1);
-    if (--this.#depth === 2 && last) last.end = end;
-  }
+  return outline.entries;
 }

@@ -9,7 +9,7 @@ import type { Steps } from '../registry/steps.ts';
 import type { ManagementContext } from './context.ts';
 import { requireMatch } from './entity-tag.ts';
 import { updateOptionsOf } from './evaluators.ts';
-import { type ApiResponse, arraySlices, streamResponse } from './responses.ts';
+import { type ApiResponse, arraySlices, envelopeEnd, streamResponse } from './responses.ts';
 import type { ApiRequest, Router } from './router.ts';
 import { parseState } from './state-body.ts';
 
@@ -87,9 +87,7 @@ function* tagOf(changes: readonly StateChange[]): Steps<string> {
 
 function stateResponse({ changes, etag }: StatePlan, result?: EvaluatorResult): ApiResponse {
   const { warnings = [], unconfirmed = [] } = result ?? {};
-  const warned = warnings.length === 0 ? '' : `,"warnings":${JSON.stringify(warnings)}`;
-  const pending = unconfirmed.length === 0 ? '' : `,"unconfirmed":${JSON.stringify(unconfirmed)}`;
-  const end = `]},"error":null${warned}${pending}}`;
+  const end = `]}${envelopeEnd(warnings, unconfirmed)}`;
   const slices = arraySlices('{"data":{"changes":[', changes, (change) => JSON.stringify(change), end, PER_STEP);
   return streamResponse(slices, { etag, 'content-type': 'application/json' });
 }

@@ -6,7 +6,7 @@ import type { ByteRange } from './byte-range.ts';
 import { errorReason } from './files.ts';
 import { readAt, STEP_BYTES, scan } from './journal-line.ts';
 import { CorruptFileError, requireVersion } from './journaled-file.ts';
-import { SECTIONS, type Section, type StoredRecord, type StoredRecords, UNKNOWN_MEMBERS } from './store.ts';
+import { SECTIONS, type StoredRecord, type StoredRecords, UNKNOWN_MEMBERS } from './store.ts';
 
 /** The snapshot file, which other programs read too. */
 export const SNAPSHOT_NAME = 'registry.json';
@@ -29,7 +29,7 @@ export interface RegistrySnapshot {
  * Throws {@link CorruptFileError}, or `StoreError` for a later version.
  */
 export function* readSnapshot(bytes: ByteRange): Steps<RegistrySnapshot> {
-  const outline = new SnapshotOutline();
+  const outline = new SectionOutline(SECTIONS);
   if (!(yield* scan(utf8Pieces(bytes), outline.scanner))) {
     throw new CorruptFileError(SNAPSHOT_NAME, `is not valid JSON: ${syntaxError(bytes)}`);
   }
@@ -86,22 +86,32 @@ function syntaxError(bytes: ByteRange): string {
   }
 }
 
-/** Positions of the members and entries of `registry.json`; each text is at offsets `start` to `end`. */
-class SnapshotOutline implements JsonSink {
+/** Positions of the members of an object and of the entries of its sections; each text is at offsets `start` to `end`. */
+export class SectionOutline implements JsonSink {
   readonly scanner: JsonScanner = new JsonScanner(this);
+  readonly #sections: readonly string[];
   isObject = false;
+  /** Entries of all sections. */
+  count = 0;
+  /** Whether a member occurs twice. */
+  hasDuplicates = false;
   /** The first member that has a wrong type. */
   problem: string | undefined = undefined;
   /** The last one of duplicates. */
   readonly members = new Map<string, { readonly start: number; readonly value: number; readonly end: number }>();
   /** Start and end of each entry, alternating. */
-  readonly entries = new Map<Section, number[]>();
+  readonly entries = new Map<string, number[]>();
   #depth = 0;
   #key = '';
   #keyStart = 0;
   #value = 0;
-  #section: Section | undefined = undefined;
+  #section: string | undefined = undefined;
   #current: number[] = [];
+
+  /** `sections`: members that are arrays of objects. */
+  constructor(sections: readonly string[]) {
+    this.#sections = sections;
+  }
 
   onKey(start: number): void {
     const token = this.scanner.token;
@@ -119,10 +129,11 @@ class SnapshotOutline implements JsonSink {
     if (this.#depth === 3) {
       if (kind !== 'object') this.problem ??= `${this.#section}[${this.#current.length / 2}] is not an object`;
       this.#current.push(start);
+      this.count++;
       return false;
     }
     this.#value = start;
-    this.#section = SECTIONS.find((section) => section === this.#key);
+    this.#section = this.#sections.find((section) => section === this.#key);
     if (this.#section === undefined) return false;
     this.#current = [];
     this.entries.set(this.#section, this.#current);
@@ -133,8 +144,10 @@ class SnapshotOutline implements JsonSink {
   onScalar(): void {}
 
   onEnd(end: number): void {
-    if (this.#depth === 2) this.members.set(this.#key, { start: this.#keyStart, value: this.#value, end });
-    else if (this.#depth === 3) this.#current.push(end);
+    if (this.#depth === 2) {
+      this.hasDuplicates ||= this.members.has(this.#key);
+      this.members.set(this.#key, { start: this.#keyStart, value: this.#value, end });
+    } else if (this.#depth === 3) this.#current.push(end);
     this.#depth--;
   }
 }
