@@ -16,13 +16,13 @@ const NO_CAPABILITIES: JsonObject = {};
 export class McpExchange extends HttpExchange {
   /** True if the body was not read, because the request will be rejected. Set by the listener. */
   isUnread = false;
-  /** Parsed body of a POST request. Set by `mcp`. */
+  /** Parsed body of a POST request. Set by `mcp`; `service_namespace` replaces the call of an app's own tool. */
   override message: Message | undefined = undefined;
   /** Set instead of `message` if the body is a batch, until the session is known to allow batches. Set by `mcp`. */
   batch: Batch | undefined = undefined;
   /** Set by `mcp`. */
   override era: Era = 'legacy';
-  /** State of the namespace when the request arrived or was evaluated. Set by `service_namespace`, `service_evaluator`. */
+  /** State of the namespace when the request arrived or was evaluated. Set by `service_namespace`, `service_evaluator` and `DiscoveryWaits`. */
   override namespace: NamespaceState | undefined = undefined;
   /** Session of a legacy client. Set by `service_namespace`. */
   override session: ClientSession | undefined = undefined;

@@ -47,7 +47,7 @@ export class NullResponse implements ResponseLike {
 
   destroy(): void {}
 
-  /** The disconnect has been. */
+  /** Never called back: the client has already disconnected. */
   on(): void {}
 
   once(): void {}
@@ -142,7 +142,7 @@ function receive(serving: ServingOptions, exchange: McpExchange, mcp: McpServing
       const headers = ['Retry-After', RETRY_AFTER_SECONDS];
       reject(serving, exchange, { status: 503, reason: NO_MEMORY, headers }, SERVER_ERROR);
     },
-    // The client disconnected before its request was complete.
+    // No callback for a client that disconnects before its request is complete.
   });
 }
 

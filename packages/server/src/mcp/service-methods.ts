@@ -86,8 +86,8 @@ function aboutEntry(serve: (request: McpRequest, target: Target, parts: MethodPa
 }
 
 /**
- * Serves everything that the MCP endpoint of a namespace gets. What it does not know passes, to end as an unknown method; with a
- * list of `methods`, so do requests with others.
+ * Serves the requests to the MCP endpoint of a namespace. Requests with unknown methods pass, as do those whose method is not in
+ * `methods`: they end as `method not found`.
  */
 export function serviceMethods(
   methods: readonly string[] | undefined,

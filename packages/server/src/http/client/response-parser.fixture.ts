@@ -41,7 +41,7 @@ export function read(...pieces: readonly Buffer[]): Reading {
   return readAnswer(pieces, false);
 }
 
-/** Like {@link parseResponse}, for a response to HEAD if `headOnly`. */
+/** Like {@link read}, for a response to HEAD if `headOnly`. */
 export function readAnswer(pieces: readonly Buffer[], headOnly: boolean): Reading {
   const sink = new Collector();
   const format = new ResponseFormat();

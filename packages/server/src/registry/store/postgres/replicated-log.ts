@@ -192,7 +192,8 @@ export class ReplicatedLog implements RecordLog {
   }
 
   /**
-   * Commits changes and publishes them; see {@link RecordLog.commit}. Concurrent commits wait for each other. Rejects with
+   * Commits changes and publishes them; see {@link RecordLog.commit}. Without changes after `remake`, nothing is stored and `publish`
+   * is not called. Concurrent commits wait for each other. Rejects with
    * {@link UnavailableStoreError} if PostgreSQL cannot be reached.
    */
   async commit(first: Commit, conflict?: Conflict): Promise<void> {

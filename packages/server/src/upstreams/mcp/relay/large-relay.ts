@@ -53,8 +53,8 @@ export class LargeRelay implements LargeMessageHandler {
   }
 
   /**
-   * Begins to send the result if it is known to be one and the sink takes parts. Between eras, and if it begins an event stream, it
-   * is sent when it is complete.
+   * Begins to send the result if it is known to be one and the sink takes parts. Between eras, from an event stream, or to a client
+   * that accepts no JSON before its stream has begun, it is sent when it is complete.
    */
   #begin(large: LargeMessage, length: number | undefined, sink: ResponseSink): BegunResult | undefined {
     const { call, request, reader } = this.#response;
