@@ -225,10 +225,10 @@ const EVENTS: Readonly<Record<string, Open>> = {
     await open();
     return emission(sessions.closed, () => sessions.apply([{ ...SESSION, json: null }]));
   },
-  'SharedDiscovery.leasesChanged': () => {
+  'SharedDiscovery.claimed': ({ onTestFinished }) => {
     const discovery = new SharedDiscovery({ shared, forwards: () => [], log });
-    const lease = { section: 'forward_leases', id: 'f', json: '"other"' };
-    return emission(discovery.leasesChanged, () => discovery.apply([lease]));
+    onTestFinished(() => discovery.close());
+    return emission(discovery.claimed, () => discovery.start());
   },
   'Membership.left': async () => {
     const other = await openLog();

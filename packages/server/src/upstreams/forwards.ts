@@ -184,7 +184,8 @@ export class Forwards {
 
   /** Subscribes to what other replicas have decided or found. */
   #watchReplicas(sharing: SharedDiscovery): void {
-    sharing.leasesChanged.subscribe(() => {
+    sharing.leases.changed.subscribe(({ id: forward }) => this.#controllers.get(forward)?.updateStandby());
+    sharing.claimed.subscribe(() => {
       for (const controller of this.#controllers.values()) controller.updateStandby();
     });
     sharing.states.changed.subscribe(({ id: forward, isForeign }) => {

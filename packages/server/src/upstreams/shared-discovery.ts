@@ -1,12 +1,9 @@
 import { Emitter } from '@sluice/protocol/emitter';
-import type { Follower, ReplicatedLog } from '../registry/store/postgres/replicated-log.ts';
-import { replacement, type StoredChange } from '../registry/store/record-log.ts';
-import type { Commit, RecordedChange, StoredRecords } from '../registry/store/store.ts';
+import { z } from 'zod';
+import { Collection } from '../registry/store/collection.ts';
+import type { ReplicatedLog } from '../registry/store/postgres/replicated-log.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { SharedCapabilities, SharedStates } from './discovery-records.ts';
-
-/** Which replica discovers and checks each forward. */
-const LEASES = 'forward_leases';
 
 /** Interval at which forwards are taken over whose replica is no longer live. */
 const CLAIM_MS = 3_000;
@@ -24,15 +21,14 @@ export interface SharedDiscoveryOptions {
  * its lease, which is valid while that replica is live. All use its results. Leases are records of the log, so that a
  * discovery that was overtaken finds out when it is committed.
  */
-export class SharedDiscovery implements Follower {
-  readonly sections = [LEASES];
-  /** The forwards that this replica discovers may be others. */
-  readonly leasesChanged = new Emitter();
+export class SharedDiscovery {
+  /** Ids of the replicas that discover the forwards, by the name of the forward. */
+  readonly leases = new Collection({ name: 'forward_leases', schema: z.string() });
+  /** All leases of this replica may be valid again: it may have been cut off. */
+  readonly claimed = new Emitter();
   readonly states = new SharedStates();
   readonly capabilities = new SharedCapabilities();
   readonly #options: SharedDiscoveryOptions;
-  /** Ids of replicas by the name of the forward. */
-  readonly #leases = new Map<string, string>();
   #timer: NodeJS.Timeout | undefined;
   #claiming: Promise<void> | undefined;
 
@@ -42,9 +38,7 @@ export class SharedDiscovery implements Follower {
 
   async open(): Promise<void> {
     const { shared } = this.#options;
-    await shared.add(this);
-    await this.states.open(shared);
-    await this.capabilities.open(shared);
+    for (const records of [this.leases, this.states, this.capabilities]) await records.open(shared);
   }
 
   /** Takes over forwards that no live replica has, now and regularly. */
@@ -62,30 +56,17 @@ export class SharedDiscovery implements Follower {
   /** Whether this replica discovers the forward. */
   isHeld(forward: string): boolean {
     const { members } = this.#options.shared;
-    return this.#leases.get(forward) === members.id && members.isLive;
+    return this.leases.get(forward) === members.id && members.isLive;
   }
 
   /** Number of registered forwards whose lease a replica has; the leases of others remain. */
   forwardsOf(replica: string): number {
-    return [...this.#options.forwards()].filter((name) => this.#leases.get(name) === replica).length;
+    return [...this.#options.forwards()].filter((name) => this.leases.get(name) === replica).length;
   }
 
   /** Takes the lease of a forward from whichever replica has it. */
   async take(forward: string): Promise<void> {
-    if (this.isHeld(forward)) return;
-    await this.#take(() => [forward]);
-  }
-
-  async apply(changes: readonly StoredChange[]): Promise<void> {
-    for (const { id, json } of changes) {
-      if (json === null) this.#leases.delete(id);
-      else this.#leases.set(id, JSON.parse(json));
-    }
-    if (changes.length > 0) this.leasesChanged.emit();
-  }
-
-  async reload(records: StoredRecords): Promise<void> {
-    await this.apply(replacement(LEASES, this.#leases.keys(), records));
+    if (!this.isHeld(forward)) await this.leases.put(forward, this.#options.shared.members.id);
   }
 
   /** One at a time. `balances`: whether to take over forwards from replicas that have more than their share. */
@@ -94,8 +75,7 @@ export class SharedDiscovery implements Follower {
       .catch(() => undefined)
       .finally(() => {
         this.#claiming = undefined;
-        // Also after this replica was cut off: its leases are valid again.
-        this.leasesChanged.emit();
+        this.claimed.emit();
       });
     return this.#claiming;
   }
@@ -105,31 +85,15 @@ export class SharedDiscovery implements Follower {
     const { members } = shared;
     const live = (await members.list()).filter(({ isLive }) => isLive).map(({ id }) => id);
     if (!live.includes(members.id)) return;
-    const due = () => leasesToTake(members.id, live, [...forwards()], this.#leases, balances);
-    if (due().length === 0) return;
-    await this.#take(due);
+    const leases = new Map(this.leases.entries());
+    const due = leasesToTake(members.id, live, [...forwards()], leases, balances);
+    if (due.length === 0) return;
+    const take = (name: string) =>
+      this.leases.update(name, (holder) => (holder === leases.get(name) ? members.id : undefined));
+    await Promise.all(due.map(take));
+    // Another replica was faster: there may be others to take.
+    if (due.some((name) => this.leases.get(name) !== members.id)) return this.#claimNow(balances);
     log.debug('took over the discovery of forwards', { forwards: this.forwardsOf(members.id) });
-  }
-
-  /** Commits leases of this replica; `names` is called again if other replicas have changed some meanwhile. */
-  async #take(names: () => readonly string[]): Promise<void> {
-    const { shared } = this.#options;
-    const { id: self } = shared.members;
-    const base = JSON.stringify([...this.#leases]);
-    const commit = (): Commit => {
-      const taken = names();
-      const changes = taken.map(
-        (id): RecordedChange => ({ op: 'put', section: LEASES, id, json: JSON.stringify(self) }),
-      );
-      const publish = () => {
-        for (const name of taken) this.#leases.set(name, self);
-        this.leasesChanged.emit();
-      };
-      return { changes, publish };
-    };
-    const isOutdated = () => JSON.stringify([...this.#leases]) !== base;
-    const first = commit();
-    if (first.changes.length > 0) await shared.commit(first, { isOutdated, remake: async () => commit() });
   }
 }
 
