@@ -4,7 +4,7 @@ export const DISCOVERY_WAIT_MS = 5_000;
 interface FirstDiscovery {
   /** Resolved when it has ended, or has taken so long that nobody waits any more. */
   readonly over: PromiseWithResolvers<void>;
-  timer: NodeJS.Timeout;
+  readonly timer: NodeJS.Timeout;
 }
 
 /**
@@ -31,16 +31,14 @@ export class FirstDiscoveries {
     this.#stopWaiting(forward);
     this.#unknown.add(forward);
     if (!isAwaited || this.#waitMs === 0) return;
-    this.#discoveries.set(forward, { over: Promise.withResolvers<void>(), timer: this.#startTimer(forward) });
+    const timer = setTimeout(() => this.#stopWaiting(forward), this.#waitMs).unref();
+    this.#discoveries.set(forward, { over: Promise.withResolvers<void>(), timer });
     this.pending++;
   }
 
   /** Called when its discovery begins, if that was not when it was added. */
   begin(forward: string): void {
-    const discovery = this.#discoveries.get(forward);
-    if (!discovery) return;
-    clearTimeout(discovery.timer);
-    discovery.timer = this.#startTimer(forward);
+    this.#discoveries.get(forward)?.timer.refresh();
   }
 
   /** Called when its discovery has succeeded or failed, and with `isDiscovered` when it is no longer registered. */
@@ -79,10 +77,6 @@ export class FirstDiscoveries {
       if (this.#namespaceOf(forward) === namespace) found.push(over.promise);
     }
     return found;
-  }
-
-  #startTimer(forward: string): NodeJS.Timeout {
-    return setTimeout(() => this.#stopWaiting(forward), this.#waitMs).unref();
   }
 
   #stopWaiting(forward: string): void {

@@ -137,8 +137,9 @@ class OperationRun implements InFlightCall {
     const { client } = this.#sink;
     const token = client.accepts.sse ? progressTokenText(this.#request.message.text) : undefined;
     const progress = (forMs: number): ReportProgress => {
-      const report = new Progress(this.#sink, AbortSignal.any([signal, this.#clientDisconnected.signal]), forMs);
-      return (text) => (token === undefined ? Promise.resolve() : report.send(token, text));
+      if (token === undefined) return async () => undefined;
+      const ended = AbortSignal.any([signal, this.#clientDisconnected.signal]);
+      return progressSender(this.#sink, token, { signal: ended, forMs });
     };
     try {
       return await this.#operation.execute({ signal, trace: this.#sink.observer?.trace, progress });
@@ -189,39 +190,27 @@ async function responseOf({ report, outcome }: OperationFailure): Promise<CallOu
   }
 }
 
-/** Sends progress notifications, numbered from 1, with the text as message (2025-11-25, "Progress"). */
-export class Progress {
-  readonly #sink: ResponseSink;
-  readonly #signal: AbortSignal;
-  readonly #deadline: number;
-  #count = 0;
-
-  /** `signal` aborts when the client disconnects. After `forMs`, nothing is sent. */
-  constructor(sink: ResponseSink, signal: AbortSignal, forMs: number) {
-    this.#sink = sink;
-    this.#signal = signal;
-    this.#deadline = performance.now() + forMs;
-  }
-
-  /** Sends one notification; `token` is JSON text. Resolves when the client can receive the next one. */
-  async send(token: string, text: string): Promise<void> {
-    if (this.#signal.aborted || performance.now() >= this.#deadline) return;
-    this.#count++;
-    if (!this.#sink.sendMessage(progressNotification(token, this.#count, text))) await this.#drained();
-  }
-
-  #drained(): Promise<void> {
-    return new Promise((resolve) => {
-      const done = (): void => {
-        clearTimeout(timer);
-        this.#signal.removeEventListener('abort', done);
-        resolve();
-      };
-      const timer = setTimeout(done, Math.max(this.#deadline - performance.now(), 0));
-      this.#sink.onDrain(done);
-      this.#signal.addEventListener('abort', done, { once: true });
-    });
-  }
+/**
+ * Returns the function that sends progress notifications, numbered from 1, with the text as message (2025-11-25, "Progress").
+ * `token` is JSON text. After `forMs`, or once `signal` is aborted, nothing is sent.
+ */
+export function progressSender(
+  sink: ResponseSink,
+  token: string,
+  { signal, forMs }: { readonly signal: AbortSignal; readonly forMs: number },
+): ReportProgress {
+  const deadline = performance.now() + forMs;
+  let count = 0;
+  return async (text) => {
+    const leftMs = deadline - performance.now();
+    if (signal.aborted || leftMs <= 0 || sink.sendMessage(progressNotification(token, ++count, text))) return;
+    const { promise: canSend, resolve } = Promise.withResolvers<void>();
+    const done = (): void => resolve();
+    sink.onDrain(done);
+    signal.addEventListener('abort', done, { once: true });
+    await withTimeout(leftMs, canSend);
+    signal.removeEventListener('abort', done);
+  };
 }
 
 /** Milliseconds for cancellations to reach the services. */

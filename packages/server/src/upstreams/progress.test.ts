@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest';
 import { WaitingClient } from './grpc/fixtures/waiting-client.ts';
-import { Progress } from './operation.ts';
+import { progressSender } from './operation.ts';
 
 /** A client that stops reading, and the data sent to it. */
 function stuckClient() {
@@ -18,15 +18,15 @@ test('a client that does not read delays its call until the deadline of its code
   vi.useFakeTimers();
   context.onTestFinished(() => void vi.useRealTimers());
   const { client, sent } = stuckClient();
-  const progress = new Progress(client, new AbortController().signal, 6_000);
+  const send = progressSender(client, '1', { signal: new AbortController().signal, forMs: 6_000 });
   let notified = false;
-  const telling = progress.send('1', 'a').then(() => {
+  const telling = send('a').then(() => {
     notified = true;
   });
   await vi.advanceTimersByTimeAsync(5_999);
   expect(notified).toBe(false);
   await vi.advanceTimersByTimeAsync(1);
   await telling;
-  await progress.send('1', 'b');
+  await send('b');
   expect(sent).toHaveLength(1);
 });

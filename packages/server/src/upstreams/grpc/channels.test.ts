@@ -22,7 +22,7 @@ async function channelsTo(services: Readonly<Record<string, number>>, restAfterM
   };
   for (const [name, port] of Object.entries(services)) await put(name, port);
   const remove = (name: string) => commit(registry, (draft) => removeServices(draft, name));
-  return { registry, channels: new GrpcChannels(registry, undefined, restAfterMs), put, remove };
+  return { registry, channels: new GrpcChannels(registry, restAfterMs), put, remove };
 }
 
 const target = (port: number) => `127.0.0.1:${port}`;

@@ -15,15 +15,10 @@ import { loadSync } from '@grpc/proto-loader';
 import { serviceAddress } from '@sluice/contract';
 import type { Registry } from '../../registry/registry.ts';
 import type { Services } from '../../registry/snapshot.ts';
-import type { CodeExecutorDefinition } from './generated/codeexecution/CodeExecutor.ts';
 import type { ProtoGrpcType as CodeExecution } from './generated/codeexecution.ts';
-import type { HealthProbeDefinition } from './generated/health/HealthProbe.ts';
 import type { ProtoGrpcType as Health } from './generated/health.ts';
 import type { ProtoGrpcType as Provision } from './generated/provision.ts';
-import type { ResourceAcquirerDefinition } from './generated/resource/ResourceAcquirer.ts';
 import type { ProtoGrpcType as Resource } from './generated/resource.ts';
-import type { ProvisionerDefinition } from './generated/tool/Provisioner.ts';
-import type { ToolInvokerDefinition } from './generated/tool/ToolInvoker.ts';
 import type { ProtoGrpcType as Tool } from './generated/tool.ts';
 
 /** Milliseconds for the first frame of a service on an accepted connection. */
@@ -95,16 +90,11 @@ const CHANNEL_OPTIONS: ChannelOptions = {
 export class GrpcChannels {
   readonly #clients = new Map<string, Client>();
   readonly #unsubscribe: () => void;
-  readonly #credentials: ChannelCredentials;
+  readonly #credentials = plaintextCredentials();
   readonly #options: ChannelOptions;
   #services: Services;
 
-  constructor(
-    registry: Pick<Registry, 'current' | 'committed'>,
-    channelCredentials = plaintextCredentials(),
-    idleTimeoutMs = IDLE_TIMEOUT_MS,
-  ) {
-    this.#credentials = channelCredentials;
+  constructor(registry: Pick<Registry, 'current' | 'committed'>, idleTimeoutMs = IDLE_TIMEOUT_MS) {
     this.#options = { ...CHANNEL_OPTIONS, 'grpc.client_idle_timeout_ms': idleTimeoutMs };
     this.#services = registry.current.services;
     this.#unsubscribe = registry.committed.subscribe(() => this.#onRegistryChange(registry.current.services));
@@ -160,16 +150,10 @@ export const PROTO_FILES: readonly string[] = [
 ];
 
 /** Protocols of capability services. */
-export interface Protocols {
-  readonly toolInvoker: ToolInvokerDefinition;
-  readonly provisioner: ProvisionerDefinition;
-  readonly resourceAcquirer: ResourceAcquirerDefinition;
-  readonly codeExecutor: CodeExecutorDefinition;
-  readonly healthProbe: HealthProbeDefinition;
-}
+export type Protocols = ReturnType<typeof loadProtocols>;
 
 /** Reads the `.proto` files. Field names are unchanged; missing members have defaults. */
-export function loadProtocols(): Protocols {
+export function loadProtocols() {
   const definition = loadSync([...PROTO_FILES], {
     includeDirs: [PROTO_FOLDER],
     keepCase: true,

@@ -23,14 +23,10 @@ import { ContentSize, describeUpstreamRequest, parseArguments } from './tool-ope
 /** State of an execution. */
 export type ExecutionState = ExecutionStatus__Output;
 
-/** Transitions of each state. The last four states are final. */
-const TRANSITIONS: Readonly<Record<ExecutionState, readonly ExecutionState[]>> = {
+/** Transitions of each state. Other states are final. */
+const TRANSITIONS: Readonly<Partial<Record<ExecutionState, readonly ExecutionState[]>>> = {
   PENDING: ['RUNNING', 'FAILED', 'CANCELLED', 'TIMEOUT'],
   RUNNING: ['COMPLETED', 'FAILED', 'CANCELLED', 'TIMEOUT'],
-  COMPLETED: [],
-  FAILED: [],
-  CANCELLED: [],
-  TIMEOUT: [],
 };
 
 export const INITIAL_STATE: ExecutionState = ExecutionStatus.PENDING;
@@ -41,7 +37,7 @@ export const INITIAL_STATE: ExecutionState = ExecutionStatus.PENDING;
  */
 export function expandTransition(state: ExecutionState, status: ExecutionState): readonly ExecutionState[] | undefined {
   if (status === state) return [];
-  if (TRANSITIONS[state].includes(status)) return [status];
+  if (TRANSITIONS[state]?.includes(status)) return [status];
   // A short execution may complete before its service reports RUNNING.
   if (state === 'PENDING' && status === 'COMPLETED') return ['RUNNING', 'COMPLETED'];
   return undefined;
