@@ -81,6 +81,15 @@ export function memberText(text: string, key: string, start = 0): string | undef
   return found && text.slice(found.start, found.end);
 }
 
+/** The members at a path of keys: several where a key is repeated. Without keys, the text itself. */
+export function findMembers(text: string, path: readonly string[]): Member[] {
+  let found: Member[] = [{ key: '', start: 0, end: text.length }];
+  for (const name of path) {
+    found = found.flatMap(({ start }) => [...members(text, start)].filter(({ key }) => key === name));
+  }
+  return found;
+}
+
 /** The value of a JSON string. */
 export function stringValue(json: string): string {
   return json.includes('\\') ? String(JSON.parse(json)) : json.slice(1, -1);
@@ -208,6 +217,23 @@ export function editBytes(bytes: ChunkBuffer, edits: readonly Edit[]): Buffer[] 
 
 function sortEdits(edits: readonly Edit[]): readonly Edit[] {
   return edits.length > 1 ? [...edits].sort((a, b) => a.start - b.start) : edits;
+}
+
+/** Replaces the values at a path of keys by a JSON text. */
+export function replaceAt(text: string, path: readonly string[], replacement: string): string {
+  const edits = findMembers(text, path).map(({ start, end }) => ({ start, end, text: replacement }));
+  return applyEdits(text, edits);
+}
+
+/** Removes members from the objects at a path of keys. */
+export function removeAt(text: string, path: readonly string[], drop: (key: string) => boolean): string {
+  const edits = findMembers(text, path).flatMap(({ start }) => removeEdits(text, start, drop));
+  return applyEdits(text, edits);
+}
+
+/** Inserts members, as JSON text, at the beginning of an object. */
+export function withMembers(object: string, inserted: string): string {
+  return applyEdits(object, [insertEdit(object, 0, inserted)]);
 }
 
 /** Returns the edit that inserts members, as JSON text, at the beginning of the object at `start`. */

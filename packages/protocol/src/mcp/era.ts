@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { isJsonObject, type JsonObject } from '../json/parse.ts';
-import { applyEdits, elements, members, memberText, removeEdits } from '../json/text.ts';
+import { elements, memberText, removeAt, replaceAt } from '../json/text.ts';
 import { acceptsServerRequest, isLogLevel } from './capabilities.ts';
 import {
   type Era,
@@ -171,21 +171,10 @@ function elicitations(text: string, { data }: JsonObject): string[] {
 
 /** Removes the `elicitationId` of the legacy era from the params of `elicitation/create`. */
 export function withoutElicitationId(params: string): string {
-  return applyEdits(
-    params,
-    removeEdits(params, 0, (key) => key === 'elicitationId'),
-  );
+  return removeAt(params, [], (key) => key === 'elicitationId');
 }
 
 function withCode(text: string, code: number, data?: string): string {
-  for (const { key, start, end } of members(text)) {
-    if (key !== 'error') continue;
-    const error = text.slice(start, end);
-    const edits = [...members(error)].flatMap((member) => {
-      if (member.key === 'code') return [{ ...member, text: String(code) }];
-      return member.key === 'data' && data !== undefined ? [{ ...member, text: data }] : [];
-    });
-    return applyEdits(text, [{ start, end, text: applyEdits(error, edits) }]);
-  }
-  return text;
+  const coded = replaceAt(text, ['error', 'code'], String(code));
+  return data === undefined ? coded : replaceAt(coded, ['error', 'data'], data);
 }

@@ -1,4 +1,4 @@
-import { applyEdits, type Edit, findMember, members, memberText } from '../json/text.ts';
+import { findMember, memberText, replaceAt } from '../json/text.ts';
 import { METHOD_NOT_FOUND } from './constants.ts';
 
 /**
@@ -33,12 +33,5 @@ export function progressTokenText(text: string): string | undefined {
 
 /** Replaces the value of a member of `params`, if it exists. */
 export function withParam(text: string, name: string, replacement: string): string {
-  const edits: Edit[] = [];
-  for (const { key, start } of members(text)) {
-    if (key !== 'params') continue;
-    for (const param of members(text, start)) {
-      if (param.key === name) edits.push({ start: param.start, end: param.end, text: replacement });
-    }
-  }
-  return applyEdits(text, edits);
+  return replaceAt(text, ['params', name], replacement);
 }

@@ -3,7 +3,16 @@
  * edits their ids in the text of messages.
  */
 import { isJsonObject, type JsonObject, type JsonValue } from '../json/parse.ts';
-import { applyEdits, type Edit, insertEdit, type Member, members, memberText, removeEdits } from '../json/text.ts';
+import {
+  applyEdits,
+  type Edit,
+  findMembers,
+  members,
+  memberText,
+  removeAt,
+  stringValue,
+  withMembers,
+} from '../json/text.ts';
 import type { ClientCapabilities } from './capabilities.ts';
 import type { Era } from './constants.ts';
 import { TASKS_EXTENSION } from './methods.ts';
@@ -122,7 +131,12 @@ export function reportedMember(era: Era, key: string, text: string, task: Report
     const ttlMs = text === 'null' ? Number.POSITIVE_INFINITY : Number(text);
     return ttlMs > task.maxTtlMs ? String(task.maxTtlMs) : undefined;
   }
-  return key === '_meta' ? withRelatedTask(text, task.id) : undefined;
+  return key === '_meta'
+    ? applyEdits(
+        text,
+        idEdits(text, [META_RELATED_TASK, 'taskId'], () => task.id),
+      )
+    : undefined;
 }
 
 /** Keys that {@link reportedMember} may change. */
@@ -130,7 +144,10 @@ export const REPORTED_MEMBERS: readonly string[] = ['taskId', 'status', ...Objec
 
 /** Returns the edits of a task object that begins at `start`, for clients. */
 export function reportedTaskEdits(era: Era, text: string, start: number, task: ReportedTask): Edit[] {
-  return memberEdits(text, start, (member) => reportedMember(era, member.key, sourceOf(text, member), task));
+  return [...members(text, start)].flatMap((member) => {
+    const reported = reportedMember(era, member.key, text.slice(member.start, member.end), task);
+    return reported === undefined ? [] : [{ start: member.start, end: member.end, text: reported }];
+  });
 }
 
 /** Members of a task object that both eras have, with the names of each. */
@@ -165,42 +182,18 @@ export function translatedTask(era: Era, state: TaskState, text = '{}'): string 
   return parts.join(',');
 }
 
-/** Removes the related task from the text of a `_meta`. */
-export function withoutRelatedTask(meta: string): string {
-  return applyEdits(
-    meta,
-    removeEdits(meta, 0, (key) => key === META_RELATED_TASK),
-  );
-}
-
-/** Removes the related task from the text of params or a result. */
-export function unrelated(content: string): string {
-  return applyEdits(
-    content,
-    memberEdits(content, 0, (member) =>
-      member.key === '_meta' ? withoutRelatedTask(sourceOf(content, member)) : undefined,
-    ),
-  );
+/** Removes the related task from each `_meta` at a path; without one, the text is a `_meta`. */
+export function withoutRelatedTask(text: string, ...path: readonly string[]): string {
+  return removeAt(text, path, (key) => key === META_RELATED_TASK);
 }
 
 /** Relates params or a result, as JSON text, to the task with this id only. */
 export function relatedTo(content: string, taskId: string): string {
   const given = memberText(content, '_meta');
   const meta = withoutRelatedTask(given?.startsWith('{') ? given : '{}');
-  const related = applyEdits(meta, [insertEdit(meta, 0, `"${META_RELATED_TASK}":${JSON.stringify({ taskId })}`)]);
-  const rest = applyEdits(
-    content,
-    removeEdits(content, 0, (key) => key === '_meta'),
-  );
-  return applyEdits(rest, [insertEdit(rest, 0, `"_meta":${related}`)]);
-}
-
-/** Replaces the id of the related task in the text of a `_meta`, if it has one. */
-export function withRelatedTask(meta: string, id: string): string {
-  return applyEdits(
-    meta,
-    relatedTaskEdits(meta, 0, () => id),
-  );
+  const related = withMembers(meta, `"${META_RELATED_TASK}":${JSON.stringify({ taskId })}`);
+  const rest = removeAt(content, [], (key) => key === '_meta');
+  return withMembers(rest, `"_meta":${related}`);
 }
 
 /** Id of the task that an object's `_meta` relates it to. */
@@ -210,52 +203,24 @@ export function relatedTaskOf({ _meta: meta }: JsonObject): string | undefined {
   return typeof id === 'string' ? id : undefined;
 }
 
-/** Returns the edits that replace the related task in the `_meta` that begins at `start`. */
-function relatedTaskEdits(text: string, start: number, idOf: (id: string) => string | undefined): Edit[] {
-  return [...members(text, start)].flatMap((member) =>
-    member.key === META_RELATED_TASK ? idEdits(text, member.start, idOf) : [],
-  );
-}
-
-function idEdits(text: string, start: number, idOf: (id: string) => string | undefined): Edit[] {
-  return memberEdits(text, start, (member) => {
-    if (member.key !== 'taskId') return undefined;
-    const id: unknown = JSON.parse(sourceOf(text, member));
-    const other = typeof id === 'string' ? idOf(id) : undefined;
-    return other === undefined ? undefined : JSON.stringify(other);
-  });
-}
-
 /**
  * Replaces the ids of tasks in the text of a message of the legacy era: those of a status notification, and of related
  * tasks. `idOf` returns the other id; undefined for an id that is unchanged.
  */
 export function withTaskIds(text: string, idOf: (id: string) => string | undefined): string {
-  const edits: Edit[] = [];
-  for (const { key, start } of members(text)) {
-    if (key !== 'params' && key !== 'result') continue;
-    if (key === 'params' && methodOf(text) === TASK_STATUS_NOTIFICATION) edits.push(...idEdits(text, start, idOf));
-    for (const member of members(text, start)) {
-      if (member.key === '_meta') edits.push(...relatedTaskEdits(text, member.start, idOf));
-    }
-  }
+  const isStatus = stringValue(memberText(text, 'method') ?? '""') === TASK_STATUS_NOTIFICATION;
+  const edits = [
+    ...(isStatus ? idEdits(text, ['params', 'taskId'], idOf) : []),
+    ...['params', 'result'].flatMap((name) => idEdits(text, [name, '_meta', META_RELATED_TASK, 'taskId'], idOf)),
+  ];
   return edits.length === 0 ? text : applyEdits(text, edits);
 }
 
-function methodOf(text: string): unknown {
-  for (const member of members(text)) if (member.key === 'method') return JSON.parse(sourceOf(text, member));
-  return undefined;
-}
-
-function memberEdits(text: string, start: number, replace: (member: Member) => string | undefined): Edit[] {
-  const edits: Edit[] = [];
-  for (const member of members(text, start)) {
-    const replacement = replace(member);
-    if (replacement !== undefined) edits.push({ start: member.start, end: member.end, text: replacement });
-  }
-  return edits;
-}
-
-function sourceOf(text: string, { start, end }: Member): string {
-  return text.slice(start, end);
+/** Returns the edits that replace the ids at a path. */
+function idEdits(text: string, path: readonly string[], idOf: (id: string) => string | undefined): Edit[] {
+  return findMembers(text, path).flatMap(({ start, end }) => {
+    const id: unknown = JSON.parse(text.slice(start, end));
+    const other = typeof id === 'string' ? idOf(id) : undefined;
+    return other === undefined ? [] : [{ start, end, text: JSON.stringify(other) }];
+  });
 }

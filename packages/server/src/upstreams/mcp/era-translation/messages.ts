@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
-import { applyEdits, type Edit, insertEdit, members, memberText, removeEdits } from '@sluice/protocol/json/text';
+import { applyEdits, type Edit, insertEdit, members, memberText, removeAt } from '@sluice/protocol/json/text';
 import { declares, requiredCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { INTERNAL_ERROR, METHOD_NOT_FOUND, MISSING_CAPABILITY } from '@sluice/protocol/mcp/constants';
 import { TASKS_EXTENSION } from '@sluice/protocol/mcp/methods';
@@ -72,11 +72,7 @@ function isRejectedContent(structured: JsonValue | undefined): boolean {
 }
 
 function withoutStructuredContent(text: string): string {
-  const isDropped = (name: string): boolean => name === STRUCTURED_CONTENT;
-  for (const { key, start } of members(text)) {
-    if (key === 'result') return applyEdits(text, removeEdits(text, start, isDropped));
-  }
-  return text;
+  return removeAt(text, ['result'], (name) => name === STRUCTURED_CONTENT);
 }
 
 const COMPLETE = '"complete"';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
-import { applyEdits, insertEdit, members, memberText } from '@sluice/protocol/json/text';
+import { members, memberText, withMembers } from '@sluice/protocol/json/text';
 import { acceptsServerRequest } from '@sluice/protocol/mcp/capabilities';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import type { NotificationMessage } from '@sluice/protocol/mcp/message';
@@ -210,5 +210,5 @@ export function legacyServerRequest(key: string, request: string, editParams = (
 function withElicitationId(params: string): string {
   const keys = memberTexts(params);
   if (keys.get('mode') !== '"url"' || keys.has('elicitationId')) return params;
-  return applyEdits(params, [insertEdit(params, 0, `"elicitationId":"${randomUUID()}"`)]);
+  return withMembers(params, `"elicitationId":"${randomUUID()}"`);
 }

@@ -1,4 +1,4 @@
-import { applyEdits, type Edit, members, memberText } from '@sluice/protocol/json/text';
+import { applyEdits, memberText, replaceAt } from '@sluice/protocol/json/text';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import type { ResponseMessage } from '@sluice/protocol/mcp/message';
 import { paramText, progressTokenText, withParam } from '@sluice/protocol/mcp/message-text';
@@ -111,16 +111,5 @@ export class RelayedServerRequests implements ServerRequests {
 
 /** Returns the request with an id of ours, which is also its progress token. */
 function withClientId(text: string, idText: string): string {
-  const edits: Edit[] = [];
-  for (const { key, start, end } of members(text)) {
-    if (key === 'id') edits.push({ start, end, text: idText });
-    if (key !== 'params') continue;
-    for (const param of members(text, start)) {
-      if (param.key !== '_meta') continue;
-      for (const meta of members(text, param.start)) {
-        if (meta.key === 'progressToken') edits.push({ start: meta.start, end: meta.end, text: idText });
-      }
-    }
-  }
-  return applyEdits(text, edits);
+  return replaceAt(replaceAt(text, ['id'], idText), ['params', '_meta', 'progressToken'], idText);
 }

@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue, tryParseJson } from '@sluice/protocol/json/parse';
-import { applyEdits, insertEdit, memberText } from '@sluice/protocol/json/text';
+import { memberText, withMembers } from '@sluice/protocol/json/text';
 import { acceptsServerRequest } from '@sluice/protocol/mcp/capabilities';
 import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
 import { isTerminal, readTask, relatedTo, type TaskState } from '@sluice/protocol/mcp/tasks';
@@ -212,7 +212,7 @@ export class PolledCall implements Operation {
     const result = known ? relatedTo(inlined, known.id) : inlined;
     const needsType = sink.client.era === 'modern' && result.length <= MAX_PARSED_CHARACTERS;
     if (!needsType || memberText(result, 'resultType') !== undefined) return result;
-    return applyEdits(result, [insertEdit(result, 0, '"resultType":"complete"')]);
+    return withMembers(result, '"resultType":"complete"');
   }
 
   /** Sends input, as members of `inputResponses` in JSON text. Rejects with `UpstreamError`. */

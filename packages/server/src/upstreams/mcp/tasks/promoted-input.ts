@@ -1,4 +1,4 @@
-import { applyEdits, insertEdit, members, memberText, removeEdits } from '@sluice/protocol/json/text';
+import { members, memberText, removeAt, withMembers } from '@sluice/protocol/json/text';
 import { parseRequest, type RequestMessage } from '@sluice/protocol/mcp/message';
 import { detach } from '@sluice/protocol/text';
 import { inputRequestsText } from '../era-translation/input-requests.ts';
@@ -28,8 +28,7 @@ export class PromotedInput {
   static of({ text, bytes }: RequestMessage): PromotedInput | undefined {
     const params = (bytes ?? text).length <= MAX_REQUEST_CHARACTERS ? memberText(text, 'params') : undefined;
     if (params === undefined) return undefined;
-    const edits = removeEdits(params, 0, (key) => RETRY_PARAMS.includes(key));
-    return new PromotedInput(detach(applyEdits(params, edits)));
+    return new PromotedInput(detach(removeAt(params, [], (key) => RETRY_PARAMS.includes(key))));
   }
 
   /** Size of everything, in characters. */
@@ -90,7 +89,7 @@ export class PromotedInput {
     ].join(',');
     this.#responses = [];
     this.#requestState = undefined;
-    const params = more === '' ? this.#params : applyEdits(this.#params, [insertEdit(this.#params, 0, more)]);
+    const params = more === '' ? this.#params : withMembers(this.#params, more);
     return parseRequest(`{"jsonrpc":"2.0","id":${idText},"method":"tools/call","params":${params}}`);
   }
 }

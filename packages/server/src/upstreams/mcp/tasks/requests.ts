@@ -12,7 +12,7 @@ import {
   reportedTaskEdits,
   type TaskState,
   translatedTask,
-  unrelated,
+  withoutRelatedTask,
 } from '@sluice/protocol/mcp/tasks';
 import { withTimeout } from '@sluice/protocol/timing';
 import { UpstreamError } from '../../../http/client/errors.ts';
@@ -293,7 +293,12 @@ export class TaskRequests {
     const text = reply.text();
     // Also a task that has failed with a result is completed.
     if (end?.kind === 'result') {
-      return readingOf(task, { ...state, status: 'completed' }, text, `,"result":${unrelated(end.text())}`);
+      return readingOf(
+        task,
+        { ...state, status: 'completed' },
+        text,
+        `,"result":${withoutRelatedTask(end.text(), '_meta')}`,
+      );
     }
     if (end) return readingOf(task, { ...state, status: 'failed' }, text, `,"error":${end.text}`);
     if (state.status === 'cancelled') return readingOf(task, state, text);

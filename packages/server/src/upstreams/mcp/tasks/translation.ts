@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
-import { applyEdits, type Edit, members, memberText } from '@sluice/protocol/json/text';
+import { applyEdits, findMembers, memberText } from '@sluice/protocol/json/text';
 import { requiredCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { INTERNAL_ERROR, INVALID_PARAMS } from '@sluice/protocol/mcp/constants';
-import type { Range } from '@sluice/protocol/mcp/message';
 import { paramText, withParam } from '@sluice/protocol/mcp/message-text';
 import {
   type ReportedTask,
@@ -13,7 +12,6 @@ import {
   reportedTaskEdits,
   TASK_STATUS_NOTIFICATION,
   type TaskState,
-  unrelated,
   withoutRelatedTask,
   withTaskIds,
 } from '@sluice/protocol/mcp/tasks';
@@ -65,19 +63,14 @@ export function reportedTask({ id, isCanceled }: TaskRecord): ReportedTask {
   return { id, maxTtlMs: MAX_TTL_MS, status: isCanceled ? 'cancelled' : undefined };
 }
 
-/** Edits what is at a path in a message: all of it, since a member may be repeated. */
-function editAt(text: string, path: readonly string[], edit: (range: Range) => Edit[]): string {
-  let found: Range[] = [{ start: 0, end: text.length }];
-  for (const name of path) {
-    found = found.flatMap(({ start }) => [...members(text, start)].filter(({ key }) => key === name));
-  }
-  return applyEdits(text, found.flatMap(edit));
-}
-
-/** Replaces what the upstream of a task reports at a path in a message. */
+/** Replaces what the upstream of a task reports at a path in a message: all of it, since a member may be repeated. */
 export function withReportedTask({ record }: Task, text: string, ...path: readonly string[]): string {
   const task = reportedTask(record);
-  return editAt(text, path, ({ start }) => reportedTaskEdits(eraOf(record), text, start, task));
+  const found = findMembers(text, path);
+  return applyEdits(
+    text,
+    found.flatMap(({ start }) => reportedTaskEdits(eraOf(record), text, start, task)),
+  );
 }
 
 /**
@@ -127,18 +120,14 @@ export function taskRewriter(
   };
 }
 
-/** Removes the related task from the `_meta` of the params or the result of a message. */
-function withoutTask(text: string, name: 'params' | 'result'): string {
-  return editAt(text, [name], ({ start, end }) => [{ start, end, text: unrelated(text.slice(start, end)) }]);
-}
-
 /** The result of a task as that of the call, for a client that does not know the task; then as the call's own rewriter does. */
 export function plainResultRewriter(inner: ResponseRewriter | undefined): ResponseRewriter {
   return {
     onRejected: (method, params) => inner?.onRejected?.(method, params),
     rewrite(text, value) {
       const { result } = value;
-      const plain = isJsonObject(result) && relatedTaskOf(result) !== undefined ? withoutTask(text, 'result') : text;
+      const isRelated = isJsonObject(result) && relatedTaskOf(result) !== undefined;
+      const plain = isRelated ? withoutRelatedTask(text, 'result', '_meta') : text;
       return inner?.rewrite(plain, value) ?? { text: plain, value };
     },
     rewriteLarge(result, value, id) {
@@ -221,7 +210,7 @@ export function plainMessages(upstreamId: string, requestId: string, token: stri
         last = statusMessage;
         return progressNotification(token, ++progress, statusMessage);
       }
-      const plain = relatedTaskOf(params) === undefined ? text : withoutTask(text, 'params');
+      const plain = relatedTaskOf(params) === undefined ? text : withoutRelatedTask(text, 'params', '_meta');
       return isTaskProgress(value) ? withParam(plain, 'progressToken', token ?? 'null') : plain;
     },
     toUpstream: (text) => text,
@@ -243,7 +232,7 @@ export function storedRequests(task: UpstreamTask): ServerRequests {
       return task.addInputRequest({
         key: `${method}#${randomBytes(6).toString('base64url')}`,
         requestId: memberText(text, 'id') ?? 'null',
-        request: inputRequest(withoutTask(text, 'params'), method),
+        request: inputRequest(withoutRelatedTask(text, 'params', '_meta'), method),
       });
     },
     onCancelled(text) {
