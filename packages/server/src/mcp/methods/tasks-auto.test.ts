@@ -38,21 +38,21 @@ class PendingCalls {
 }
 
 /** A namespace with the tool `a`, whose long calls become tasks. */
-async function withAuto() {
+async function withAuto(at = service) {
   const calls = new PendingCalls();
   const upstream = await tests.upstreamWith({ 'tools/call': calls.script });
-  const url = await tests.register(upstream.url, {}, service);
+  const url = await tests.register(upstream.url, {}, at);
   const name = new URL(url).pathname.split('/')[1] ?? '';
-  await label(name, 'a');
+  await label(name, 'a', at);
   return { url, name, upstream, calls };
 }
 
 /** Sets the label by the same change that operators make. */
-async function label(namespace: string, tool: string): Promise<void> {
-  const { data } = await service.manage('GET', `/tools/${tool}?namespace=${namespace}`);
+async function label(namespace: string, tool: string, at = service): Promise<void> {
+  const { data } = await at.manage('GET', `/tools/${tool}?namespace=${namespace}`);
   const { forward: _, upstreamName: __, shadowed: ___, ...entry } = Object(data);
   const changed = { ...entry, labels: { ...entry.labels, 'service.task': 'auto' } };
-  expect((await service.manage('PUT', `/tools/${tool}?namespace=${namespace}`, changed)).status).toBe(200);
+  expect((await at.manage('PUT', `/tools/${tool}?namespace=${namespace}`, changed)).status).toBe(200);
 }
 
 /** Capabilities of a client that can be asked everything. */
@@ -91,12 +91,14 @@ describe('a call of a tool with the label service.task=auto', () => {
   });
 
   it('stays a plain one while it is short, and for clients that do not declare the extension', async () => {
-    const { url, calls, upstream } = await withAuto();
-    upstream.scripts['tools/call'] = textResultText('quick');
-    expect((await taskClient(url).request('tools/call', { name: 'a', arguments: {} })).result).toMatchObject(
+    const patient = await startTestService({ SERVICE_TASK_AUTO_AFTER_MS: '60000' });
+    tests.onEnd(() => patient.stop());
+    const short = await withAuto(patient);
+    short.upstream.scripts['tools/call'] = textResultText('quick');
+    expect((await taskClient(short.url).request('tools/call', { name: 'a', arguments: {} })).result).toMatchObject(
       text('quick'),
     );
-    upstream.scripts['tools/call'] = calls.script;
+    const { url, calls } = await withAuto();
     for (const era of eras) {
       const at = calls.count;
       const plain = (await clientOf(era, url)).call('tools/call', '{"name":"a","arguments":{}}');
