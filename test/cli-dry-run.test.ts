@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { type CommandLine, startCommandLine, TOOL } from './fixtures/command-line.ts';
 
 // Commands with --dry-run against a real service, whose state must stay the same.
@@ -12,6 +12,9 @@ beforeAll(async () => {
   await commandLine.text('prompts', 'add', '-n', 'greet', '-m', 'user:Hello.');
   await commandLine.text('resources', 'add', '--name', 'book', '--location', 'docs://book', '--type', 'docs');
   await commandLine.text('services', 'add', '-n', 'py', '--address', '127.0.0.1:9', '--type', 'tool-invoker');
+  // Its health changes once, by itself.
+  const health = async () => (await commandLine.service.manage('GET', '/services/py')).data;
+  await vi.waitFor(async () => expect(await health()).not.toMatchObject({ health: 'pending' }), { timeout: 20_000 });
   await commandLine.file('evaluators.json', '[]');
   await commandLine.file('secrets.txt', 's3cret');
   await commandLine.file('tool.json', { ...TOOL, description: 'Other' });
