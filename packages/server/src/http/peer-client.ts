@@ -1,10 +1,9 @@
 import { hkdfSync } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Readable } from 'node:stream';
 import type { ConnectionOptions, TlsOptions } from 'node:tls';
 import { PEER_HEADER_PREFIX, PEER_PRINCIPAL } from '../identity/peer.ts';
 import type { UpstreamRequest, UpstreamTransport } from './client/client.ts';
-import { type CollectOptions, collectResponse } from './client/collect-response.ts';
+import { collectResponse } from './client/collect-response.ts';
 import { createTransport } from './client/pool.ts';
 import { ResponseStream } from './client/response-stream.ts';
 import { HOP_BY_HOP } from './header-lines.ts';
@@ -106,14 +105,10 @@ export class PeerClient {
     this.#peer(address).notify({ ...peerRequest(request), body }, this.#notificationMs);
   }
 
-  /** Collects what the replica at `address` responds, within limits. */
-  async query(address: string, query: QueryRequest, options: CollectOptions): Promise<void> {
-    await collectResponse(this.#peer(address).transport, ownRequest(query), options);
-  }
-
-  /** Opens the body that the replica at `address` responds with. Rejects if it does not respond with 200 before the signal. */
-  stream(address: string, query: QueryRequest, signal: AbortSignal): Promise<Readable> {
-    return ResponseStream.open(this.#peer(address).transport, ownRequest(query), signal);
+  /** Sends a query, and returns what the replica at `address` responds. */
+  query(address: string, { method, target }: QueryRequest): ResponseStream {
+    const request = { method, path: target, headers: [PEER_LISTENER, PEER_QUERIES] };
+    return new ResponseStream(this.#peer(address).transport, request);
   }
 
   /** Ends what the replica at `address` is answering: it is no longer live, and may never answer. */
@@ -179,10 +174,6 @@ class Peer {
         });
     }
   }
-}
-
-function ownRequest({ method, target }: QueryRequest): UpstreamRequest {
-  return { method, path: target, headers: [PEER_LISTENER, PEER_QUERIES] };
 }
 
 function peerRequest({ method, target, headers, listener, client, principal }: PeerRequest) {

@@ -1,9 +1,8 @@
 import { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { BodyReader } from './client/collect-response.ts';
 import type { ResponseLike } from './exchange.ts';
-import type { PeerClient } from './peer-client.ts';
+import type { PeerClient, QueryRequest } from './peer-client.ts';
 import { drainRequestBody } from './request-body.ts';
 import { sendBody } from './response-body.ts';
 import type { ServerRequest } from './server/request.ts';
@@ -57,7 +56,7 @@ export interface PeerQuery<Item> {
 /** Options of {@link Peers}. */
 export interface PeersOptions {
   /** Undefined without a listener for replicas: then none can be reached. */
-  readonly client: Pick<PeerClient, 'query' | 'stream'> | undefined;
+  readonly client: Pick<PeerClient, 'query'> | undefined;
   /** Addresses of the other live replicas by id; null for those that cannot be reached. */
   readonly addresses: () => ReadonlyMap<string, string | null>;
   readonly log: { warn(message: string, fields?: Record<string, unknown>): void };
@@ -75,31 +74,27 @@ export class Peers {
 
   /** Queries all of them, in bounded time. Returns the items of each. */
   query<Item>({ method = 'GET', target, timeoutMs, maxBytes, parse }: PeerQuery<Item>) {
-    return this.#all(async (_, address, client): Promise<readonly Item[]> => {
+    return this.#all({ method, target }, timeoutMs, async (body, leftMs): Promise<readonly Item[]> => {
       const items: Item[] = [];
-      const lines = new LineReader((line) => items.push(parse(JSON.parse(line))));
-      await client.query(address, { method, target }, { timeoutMs, maxBytes, onHead: () => lines.read });
-      lines.end();
+      await readLines(chunksOf(body, leftMs, true), maxBytes, (line) => items.push(parse(JSON.parse(line))));
       return items;
     });
   }
 
   /** Queries all of them for responses that are read while they arrive. Those that have not begun in time are missing. */
   stream(target: string, timeoutMs: number): Promise<PeerResponses<StreamedResponse>> {
-    return this.#all(async (replica, address, client) => {
-      const begun = new AbortController();
-      const timer = setTimeout(() => begun.abort(), timeoutMs);
-      try {
-        const body = await client.stream(address, { method: 'GET', target }, begun.signal);
-        return { replica, body: chunksOf(body, timeoutMs), close: () => void body.destroy() };
-      } finally {
-        clearTimeout(timer);
-      }
-    });
+    return this.#all({ method: 'GET', target }, timeoutMs, async (body, _, replica) => ({
+      replica,
+      body: chunksOf(body, timeoutMs, false),
+      close: () => void body.destroy(),
+    }));
   }
 
+  /** `read` gets each response that has begun in time, and the rest of that time. */
   async #all<T>(
-    query: (replica: string, address: string, client: Pick<PeerClient, 'query' | 'stream'>) => Promise<T>,
+    request: QueryRequest,
+    timeoutMs: number,
+    read: (body: Readable, leftMs: number, replica: string) => Promise<T>,
   ): Promise<PeerResponses<T>> {
     const { client, addresses } = this.#options;
     const responses: T[] = [];
@@ -107,7 +102,12 @@ export class Peers {
     const queries = Array.from(addresses(), async ([replica, address]) => {
       try {
         if (!client || address === null) throw new Error('it cannot be reached');
-        responses.push(await query(replica, address, client));
+        const startedAt = performance.now();
+        const body = client.query(address, request);
+        const timer = setTimeout(() => body.destroy(new Error('it did not respond in time')), timeoutMs);
+        const { status } = await body.head.finally(() => clearTimeout(timer));
+        if (status !== 200) body.destroy(new Error(`it responded with status ${status}`));
+        responses.push(await read(body, startedAt + timeoutMs - performance.now(), replica));
       } catch {
         missingReplicas.push(replica);
       }
@@ -127,17 +127,21 @@ export class Peers {
 }
 
 /**
- * The chunks of a response, which ends with an error if the next one does not arrive in time, or if nobody begins to read it: the
- * client that it is for may have disconnected.
+ * The chunks of a response, which ends with an error if waiting for the next one takes too long, or with `isTotal` for all of them,
+ * or if nobody begins to read it: the client that it is for may have disconnected.
  */
-function chunksOf(body: Readable, timeoutMs: number): AsyncIterable<Buffer> {
-  const wait = () => setTimeout(() => body.destroy(new Error('response timed out')), timeoutMs);
+function chunksOf(body: Readable, timeoutMs: number, isTotal: boolean): AsyncIterable<Buffer> {
+  let leftMs = timeoutMs;
+  const wait = () => setTimeout(() => body.destroy(new Error('response timed out')), leftMs);
   let timer = wait();
   body.once('close', () => clearTimeout(timer));
   return (async function* () {
+    let since = performance.now();
     for await (const chunk of body) {
       clearTimeout(timer);
+      if (isTotal) leftMs -= performance.now() - since;
       yield chunk;
+      since = performance.now();
       timer = wait();
     }
   })();
@@ -146,37 +150,25 @@ function chunksOf(body: Readable, timeoutMs: number): AsyncIterable<Buffer> {
 /** Bytes that are parsed without yielding to the event loop. */
 const BYTES_PER_TURN = 512 * 1024;
 
-/** Reads the lines of a response while it arrives. */
-class LineReader {
-  readonly #onLine: (line: string) => void;
-  readonly #decoder = new StringDecoder();
-  #line = '';
-  #bytes = 0;
-
-  /** What `onLine` throws ends the response. */
-  constructor(onLine: (line: string) => void) {
-    this.#onLine = onLine;
-  }
-
-  read: BodyReader = (chunk) => {
-    this.#bytes += chunk.length;
-    if (this.#bytes <= BYTES_PER_TURN) return this.#readLines(chunk);
-    this.#bytes = 0;
-    return nextTurn().then(() => this.#readLines(chunk));
-  };
-
-  /** Throws if the last line is not complete. */
-  end(): void {
-    if (this.#line !== '') throw new Error('incomplete response');
-  }
-
-  #readLines(chunk: Buffer): false {
-    const [first = '', ...others] = this.#decoder.write(chunk).split('\n');
-    this.#line += first;
-    for (const next of others) {
-      this.#onLine(this.#line);
-      this.#line = next;
+/** Reads lines while they arrive. Throws what `onLine` throws, and if there are too many bytes or the last line is not complete. */
+async function readLines(chunks: AsyncIterable<Buffer>, maxBytes: number, onLine: (line: string) => void) {
+  const decoder = new StringDecoder();
+  let line = '';
+  let bytes = 0;
+  let parsedBytes = 0;
+  for await (const chunk of chunks) {
+    bytes += chunk.length;
+    if (bytes > maxBytes) throw new Error('too large response');
+    if (bytes - parsedBytes > BYTES_PER_TURN) {
+      parsedBytes = bytes;
+      await nextTurn();
     }
-    return false;
+    const [first = '', ...others] = decoder.write(chunk).split('\n');
+    line += first;
+    for (const next of others) {
+      onLine(line);
+      line = next;
+    }
   }
+  if (line !== '') throw new Error('incomplete response');
 }

@@ -1,6 +1,7 @@
 import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
-import type { ResponseHandler, ResponseHeaders, UpstreamCall, UpstreamRequest, UpstreamTransport } from './client.ts';
+import type { ResponseHeaders, UpstreamRequest, UpstreamTransport } from './client.ts';
 import { abortError, UpstreamError } from './errors.ts';
+import { ResponseStream, type StreamedHead } from './response-stream.ts';
 
 /** Limits of a request whose response is collected. */
 export interface CollectOptions {
@@ -19,169 +20,56 @@ export interface CollectOptions {
   readonly onHead?: (status: number, headers: ResponseHeaders) => BodyReader | undefined;
 }
 
-/**
- * Reads a body as it arrives; returns true as soon as it needs no more. If it throws, the request is aborted. With a promise,
- * nothing more is received until it has resolved.
- */
-export type BodyReader = (chunk: Buffer) => boolean | Promise<boolean>;
+/** Reads a body as it arrives; returns true as soon as it needs no more. If it throws, the request fails with that error. */
+export type BodyReader = (chunk: Buffer) => boolean;
 
 /** A collected response. */
-export interface CollectedResponse {
-  readonly status: number;
-  readonly headers: ResponseHeaders;
+export interface CollectedResponse extends StreamedHead {
   /** Empty when a {@link BodyReader} has consumed it. */
   readonly body: Buffer;
 }
 
-/** Time for the rest of a body after its reader has enough, so that the connection can be reused, in milliseconds. */
-const LINGER_MS = 1_000;
-
 /** Sends one request and collects its response within limits. Rejects with an {@link UpstreamError}. */
-export function collectResponse(
+export async function collectResponse(
   transport: UpstreamTransport,
   request: UpstreamRequest,
   options: CollectOptions,
 ): Promise<CollectedResponse> {
-  return new ResponseCollector(transport.address, options).send(transport, request);
+  const { timeoutMs, signal } = options;
+  const { address } = transport;
+  if (signal?.aborted) throw abortError(address, signal);
+  const stream = new ResponseStream(transport, request);
+  const onAbort = () => stream.destroy(abortError(address, signal));
+  signal?.addEventListener('abort', onAbort);
+  const timer = setTimeout(() => {
+    stream.destroy(new UpstreamError('timeout', address, `did not answer within ${timeoutMs / 1000} s`));
+  }, timeoutMs);
+  try {
+    return await collected(stream, address, options);
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener('abort', onAbort);
+    stream.destroy();
+  }
 }
 
-class ResponseCollector implements ResponseHandler {
-  readonly #address: string;
-  readonly #options: CollectOptions;
-  readonly #outcome = Promise.withResolvers<CollectedResponse>();
-  readonly #body = new ChunkBuffer();
-  readonly #onAbort = () => this.#fail(abortError(this.#address, this.#options.signal));
-  #reader: BodyReader | undefined = undefined;
-  #call: UpstreamCall | undefined = undefined;
-  #timer: NodeJS.Timeout | undefined = undefined;
-  #settled = false;
-  /** The reader is busy. */
-  #isReading = false;
-  /** The body has ended while the reader was busy. */
-  #hasEnded = false;
-  #status = 0;
-  #headers: ResponseHeaders = {};
-  #bytes = 0;
-  /** Time that is left, and since when. Time in which the reader is busy does not count. */
-  #remainingMs: number;
-  #since = 0;
-
-  constructor(address: string, options: CollectOptions) {
-    this.#address = address;
-    this.#options = options;
-    this.#remainingMs = options.timeoutMs;
-  }
-
-  send(transport: UpstreamTransport, request: UpstreamRequest): Promise<CollectedResponse> {
-    const { signal } = this.#options;
-    if (signal?.aborted) {
-      this.#onAbort();
-    } else {
-      signal?.addEventListener('abort', this.#onAbort);
-      this.#startTimer();
-      this.#call = transport.dispatch(request, this);
+async function collected(
+  stream: ResponseStream,
+  address: string,
+  { maxBytes, maxErrorBytes, onHead }: CollectOptions,
+): Promise<CollectedResponse> {
+  const { status, headers } = await stream.head;
+  const reader = onHead?.(status, headers);
+  const body = new ChunkBuffer();
+  let bytes = 0;
+  for await (const chunk of stream) {
+    bytes += chunk.length;
+    if (maxErrorBytes !== undefined && status >= 300 && bytes > maxErrorBytes) break;
+    if (bytes > maxBytes) {
+      throw new UpstreamError('too-large', address, `answered with more than ${maxBytes} bytes`, { status });
     }
-    return this.#outcome.promise;
+    if (reader === undefined) body.push(chunk);
+    else if (reader(chunk)) break;
   }
-
-  onHead(status: number, headers: ResponseHeaders): void {
-    this.#status = status;
-    this.#headers = headers;
-    try {
-      this.#reader = this.#options.onHead?.(status, headers);
-    } catch (error) {
-      this.#fail(error);
-    }
-  }
-
-  onData(chunk: Buffer): boolean {
-    if (this.#settled) return true;
-    const { maxBytes, maxErrorBytes } = this.#options;
-    this.#bytes += chunk.length;
-    if (maxErrorBytes !== undefined && this.#status >= 300 && this.#bytes > maxErrorBytes) {
-      this.#complete();
-      this.#call?.abort();
-    } else if (this.#bytes > maxBytes) {
-      const what = `answered with more than ${maxBytes} bytes`;
-      this.#fail(new UpstreamError('too-large', this.#address, what, { status: this.#status }));
-    } else if (this.#reader === undefined) {
-      this.#body.push(chunk);
-    } else {
-      return this.#read(this.#reader, chunk);
-    }
-    return true;
-  }
-
-  onEnd(): void {
-    if (this.#settled) clearTimeout(this.#timer);
-    else if (this.#isReading) this.#hasEnded = true;
-    else this.#complete();
-  }
-
-  onError(error: UpstreamError): void {
-    if (this.#settled) clearTimeout(this.#timer);
-    else this.#fail(error);
-  }
-
-  /** Returns false to pause. */
-  #read(reader: BodyReader, chunk: Buffer): boolean {
-    try {
-      const read = reader(chunk);
-      if (read === true) this.#finish();
-      if (typeof read === 'boolean') return true;
-      this.#isReading = true;
-      clearTimeout(this.#timer);
-      this.#remainingMs -= performance.now() - this.#since;
-      read.then(
-        (isEnough) => this.#onRead(isEnough),
-        (error: unknown) => this.#fail(error),
-      );
-      return false;
-    } catch (error) {
-      this.#fail(error);
-      return true;
-    }
-  }
-
-  #onRead(isEnough: boolean): void {
-    this.#isReading = false;
-    if (this.#settled) return;
-    if (this.#hasEnded) return this.#complete();
-    if (isEnough) this.#finish();
-    else this.#startTimer();
-    this.#call?.resume();
-  }
-
-  #startTimer(): void {
-    const what = `did not answer within ${this.#options.timeoutMs / 1000} s`;
-    this.#since = performance.now();
-    this.#timer = setTimeout(
-      () => this.#fail(new UpstreamError('timeout', this.#address, what)),
-      Math.max(0, this.#remainingMs),
-    );
-  }
-
-  /** Completes before the end of the body. */
-  #finish(): void {
-    this.#complete();
-    this.#timer = setTimeout(() => this.#call?.abort(), LINGER_MS).unref();
-  }
-
-  #complete(): void {
-    this.#settle();
-    this.#outcome.resolve({ status: this.#status, headers: this.#headers, body: this.#body.concat() });
-  }
-
-  #fail(error: unknown): void {
-    if (this.#settled) return;
-    this.#settle();
-    this.#call?.abort();
-    this.#outcome.reject(error);
-  }
-
-  #settle(): void {
-    this.#settled = true;
-    clearTimeout(this.#timer);
-    this.#options.signal?.removeEventListener('abort', this.#onAbort);
-  }
+  return { status, headers, body: body.concat() };
 }

@@ -6,8 +6,8 @@ import { expect, onTestFinished, test } from 'vitest';
 import { createTransport } from './pool.ts';
 import { ResponseStream } from './response-stream.ts';
 
-/** Opens the response of this server. */
-async function opened(serve: RequestListener, signal = new AbortController().signal) {
+/** Requests a response of this server. */
+async function opened(serve: RequestListener) {
   const server = createServer(serve).listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
@@ -17,7 +17,7 @@ async function opened(serve: RequestListener, signal = new AbortController().sig
     server.closeAllConnections();
     await transport.destroy();
   });
-  return ResponseStream.open(transport, { method: 'GET', headers: [] }, signal);
+  return new ResponseStream(transport, { method: 'GET', headers: [] });
 }
 
 test('a body is received as fast as it is read', async () => {
@@ -45,18 +45,18 @@ test('a body is received as fast as it is read', async () => {
   expect(read).toBe(bytes);
 });
 
-test('another status is an error', async () => {
-  await expect(opened((_, response) => response.writeHead(404).end())).rejects.toThrow('status 404');
+test('the head has the status, whatever it is', async () => {
+  const stream = await opened((_, response) => response.writeHead(404, { 'x-kind': 'none' }).end());
+  expect(await stream.head).toMatchObject({ status: 404, headers: { 'x-kind': 'none' } });
 });
 
-test('a response that does not begin in time is an error, and its request ends', async () => {
+test('a response that is destroyed before it has begun has no head, and its request ends', async () => {
   const closed = Promise.withResolvers<void>();
-  const ending = new AbortController();
-  const opening = opened((_, response) => {
+  const stream = await opened((_, response) => {
     response.on('close', closed.resolve);
-    ending.abort();
-  }, ending.signal);
-  await expect(opening).rejects.toThrow('did not respond in time');
+    stream.destroy(new Error('did not respond in time'));
+  });
+  await expect(stream.head).rejects.toThrow('did not respond in time');
   await closed.promise;
 });
 
@@ -71,6 +71,7 @@ test('a body that breaks off is an error', async () => {
 test('the request ends with the stream', async () => {
   const closed = Promise.withResolvers<void>();
   const stream = await opened((_, response) => response.on('close', closed.resolve).write('begun'));
+  await stream.head;
   stream.destroy();
   await closed.promise;
 });

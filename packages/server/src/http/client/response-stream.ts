@@ -1,30 +1,34 @@
 import { Readable } from 'node:stream';
-import type { ResponseHandler, UpstreamCall, UpstreamRequest, UpstreamTransport } from './client.ts';
+import type { ResponseHandler, ResponseHeaders, UpstreamCall, UpstreamRequest, UpstreamTransport } from './client.ts';
 
-/** The body of a response with status 200, which is received as fast as it is read. */
+/** Head of a response. */
+export interface StreamedHead {
+  readonly status: number;
+  readonly headers: ResponseHeaders;
+}
+
+/** The body of a response, which is received as fast as it is read. Destroying it aborts the request. */
 export class ResponseStream extends Readable implements ResponseHandler {
-  readonly #begun = Promise.withResolvers<Readable>();
-  #call: UpstreamCall | undefined = undefined;
+  readonly #head = Promise.withResolvers<StreamedHead>();
+  readonly #call: UpstreamCall;
   #isPaused = false;
 
-  /** Sends a request. Rejects if the response has another status, or has not begun when the signal aborts. */
-  static open(transport: UpstreamTransport, request: UpstreamRequest, signal: AbortSignal): Promise<Readable> {
-    const stream = new ResponseStream();
-    const onAbort = () => stream.destroy(new Error('did not respond in time'));
-    signal.addEventListener('abort', onAbort);
-    stream.#call = transport.dispatch(request, stream);
-    return stream.#begun.promise.finally(() => signal.removeEventListener('abort', onAbort));
-  }
-
-  private constructor() {
+  /** Sends a request. */
+  constructor(transport: UpstreamTransport, request: UpstreamRequest) {
     super();
     // Also reported by the promise, or to whoever reads.
-    this.on('error', (error) => this.#begun.reject(error));
+    this.on('error', (error) => this.#head.reject(error));
+    this.#head.promise.catch(() => undefined);
+    this.#call = transport.dispatch(request, this);
   }
 
-  onHead(status: number): void {
-    if (status === 200) this.#begun.resolve(this);
-    else this.destroy(new Error(`status ${status}`));
+  /** Rejects with the error of the stream if there is no response. */
+  get head(): Promise<StreamedHead> {
+    return this.#head.promise;
+  }
+
+  onHead(status: number, headers: ResponseHeaders): void {
+    this.#head.resolve({ status, headers });
   }
 
   onData(chunk: Buffer): boolean {
@@ -44,11 +48,11 @@ export class ResponseStream extends Readable implements ResponseHandler {
   override _read(): void {
     if (!this.#isPaused) return;
     this.#isPaused = false;
-    this.#call?.resume();
+    this.#call.resume();
   }
 
   override _destroy(error: Error | null, callback: (error?: Error | null) => void): void {
-    this.#call?.abort();
+    this.#call.abort();
     callback(error);
   }
 }
