@@ -1,5 +1,6 @@
-import { constants, type FileHandle, open, readlink, realpath, stat } from 'node:fs/promises';
-import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
+import { realpath } from 'node:fs/promises';
+import { dirname, isAbsolute, join, resolve } from 'node:path';
+import { ContainedFileError, isInside, readContainedFile } from '../http/secrets/contained-file.ts';
 import { errorCode } from '../registry/store/files.ts';
 import {
   type Action,
@@ -140,6 +141,13 @@ export class ActionFileError extends Error {
   override readonly name = 'ActionFileError';
 }
 
+const PROBLEMS = {
+  outside: 'is not inside SERVICE_ACTIONS_PATH',
+  'not-a-file': 'is not a file',
+  'too-large': `exceeds ${COMPONENT_LIMITS.fileBytes} bytes; remove debug information`,
+  replaced: 'changed while it was being read',
+} as const;
+
 /** Options of {@link ActionFiles}. */
 export interface ActionFilesOptions {
   /** Base of relative paths; absolute. */
@@ -171,14 +179,10 @@ export class ActionFiles {
   /** Reads a file. Throws {@link ActionFileError}. */
   async read(path: string): Promise<Buffer> {
     try {
-      const { actionsPath } = this.#options;
-      const resolved = await realpath(this.#absolute(path));
-      const root = actionsPath === undefined ? undefined : await realpath(actionsPath);
       // Checked again: a link may have changed since `isAllowed`.
-      if (root !== undefined && !isInside(root, resolved)) throw outsideActionsPath();
-      return await readResolved(resolved, root);
+      return await readContainedFile(this.#absolute(path), this.#options.actionsPath, COMPONENT_LIMITS.fileBytes);
     } catch (error) {
-      if (error instanceof ActionFileError) throw error;
+      if (error instanceof ContainedFileError) throw new ActionFileError(PROBLEMS[error.problem]);
       const isMissing = ['ENOENT', 'ENOTDIR'].includes(errorCode(error) ?? '');
       const hint = isAbsolute(path) ? '' : ' (relative paths start at the folder of the bootstrap file)';
       throw new ActionFileError(isMissing ? `no such file${hint}` : 'the file cannot be read', { cause: error });
@@ -199,57 +203,4 @@ async function resolveLinks(path: string): Promise<string> {
     if (errorCode(error) !== 'ENOENT' || parent === path) throw error;
     return join(await resolveLinks(parent), path.slice(parent.length));
   }
-}
-
-/** Returns whether a path is inside a folder; both without links. */
-function isInside(folder: string, path: string): boolean {
-  const relativePath = relative(folder, path);
-  return relativePath !== '' && relativePath !== '..' && !relativePath.startsWith(`..${sep}`);
-}
-
-/**
- * Reads the file at a path without links. Throws {@link ActionFileError} if it is not a file or not inside `root`. The
- * location of the opened file is checked, because a folder of the path may have become a link in the meantime.
- */
-export async function readResolved(path: string, root: string | undefined): Promise<Buffer> {
-  const { O_RDONLY, O_NONBLOCK, O_NOFOLLOW } = constants;
-  // Checked before opening: opening a pipe or a device could block forever.
-  if (!(await stat(path)).isFile()) throw new ActionFileError('is not a file');
-  const handle = await open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW);
-  try {
-    if (root !== undefined && !isInside(root, await openedPath(handle, path))) throw outsideActionsPath();
-    const stats = await handle.stat();
-    if (!stats.isFile()) throw new ActionFileError('is not a file');
-    if (stats.size > COMPONENT_LIMITS.fileBytes) {
-      throw new ActionFileError(`exceeds ${COMPONENT_LIMITS.fileBytes} bytes; remove debug information`);
-    }
-    const bytes = Buffer.alloc(stats.size);
-    let length = 0;
-    while (length < bytes.length) {
-      const { bytesRead } = await handle.read(bytes, length, bytes.length - length, length);
-      if (bytesRead === 0) break;
-      length += bytesRead;
-    }
-    return bytes.subarray(0, length);
-  } finally {
-    await handle.close();
-  }
-}
-
-/** Path of an open file. Without `/proc`, its path is resolved again and must lead to the same file. */
-async function openedPath(handle: FileHandle, path: string): Promise<string> {
-  try {
-    return await readlink(`/proc/self/fd/${handle.fd}`);
-  } catch {
-    const resolved = await realpath(path);
-    const [found, opened] = await Promise.all([stat(resolved), handle.stat()]);
-    if (found.dev !== opened.dev || found.ino !== opened.ino) {
-      throw new ActionFileError('changed while it was being read');
-    }
-    return resolved;
-  }
-}
-
-function outsideActionsPath(): ActionFileError {
-  return new ActionFileError('is not inside SERVICE_ACTIONS_PATH');
 }
