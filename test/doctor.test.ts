@@ -144,7 +144,7 @@ describe('diagnostics', () => {
         ),
         remedy: 'check the URL path (usually /mcp)',
       },
-      'service weather': { status: 'failed', message: '127.0.0.1:9 refuses connections (ECONNREFUSED)' },
+      'service weather': { status: 'failed', message: '127.0.0.1:9 refused the connection (ECONNREFUSED)' },
       'model local': { status: 'ok' },
       // A default that need not be used.
       'inference upstream': { status: expect.stringMatching(/^(?:ok|warning)$/) },
@@ -194,7 +194,7 @@ describe('diagnostics of a service', () => {
     const checks = await checksOf(other);
     expect(checks.get('model refused')).toMatchObject({
       status: 'failed',
-      message: 'LLM connection refused refuses connections (ECONNREFUSED)',
+      message: 'LLM connection refused refused the connection (ECONNREFUSED)',
     });
     const unknown = checks.get('model unknown');
     expect(unknown).toMatchObject({ status: 'failed', message: expect.stringContaining('LLM connection unknown') });

@@ -54,17 +54,13 @@ it('reports at which step a server fails, with a remedy', async (context) => {
   );
   const silent = await listening(createServer(), context);
   const cases: readonly [string, string, string][] = [
-    ['http://127.0.0.1:9/mcp', '127.0.0.1:9 refuses connections (ECONNREFUSED)', 'listens on this address'],
-    ['tcp://127.0.0.1:9', '127.0.0.1:9 refuses connections (ECONNREFUSED)', 'listens on this address'],
-    ['http://name.invalid/', 'the name name.invalid is unknown', 'name server'],
-    [`https://127.0.0.1:${plain}/`, 'does not establish TLS', 'use http://'],
+    ['http://127.0.0.1:9/mcp', '127.0.0.1:9 refused the connection (ECONNREFUSED)', 'listens on this address'],
+    ['tcp://127.0.0.1:9', '127.0.0.1:9 refused the connection (ECONNREFUSED)', 'listens on this address'],
+    ['http://name.invalid/', 'name.invalid:80 has a host name that cannot be resolved (', 'name server'],
+    [`https://127.0.0.1:${plain}/`, 'does not establish TLS', 'use an http:// address'],
     [`https://localhost:${tls}/`, ' is self-signed, and this machine does not trust it', 'NODE_EXTRA_CA_CERTS'],
-    [`http://127.0.0.1:${tls}/`, 'does not respond to HTTP', 'use https://'],
-    [
-      `http://127.0.0.1:${other}/`,
-      'does not respond to HTTP: it sent an invalid HTTP/1.1 response',
-      'port of the HTTP server',
-    ],
+    [`http://127.0.0.1:${tls}/`, 'closed the connection before the end of the response', 'use https://'],
+    [`http://127.0.0.1:${other}/`, 'sent an invalid HTTP/1.1 response', 'port of an HTTP server'],
   ];
   for (const [address, message, remedy] of cases) {
     const found = await checkEndpoint(new URL(address));
@@ -76,7 +72,7 @@ it('reports at which step a server fails, with a remedy', async (context) => {
   }
   expect(await checkEndpoint(new URL(`http://127.0.0.1:${silent}/`), 50)).toEqual({
     status: 'failed',
-    message: `127.0.0.1:${silent} does not respond within 0.05 s`,
+    message: `127.0.0.1:${silent} did not answer within 0.05 s`,
     remedy: expect.stringContaining('firewall'),
   });
 });

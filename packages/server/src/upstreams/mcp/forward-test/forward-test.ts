@@ -4,6 +4,7 @@ import { NO_CAPABILITIES } from '@sluice/protocol/mcp/capabilities';
 import { counted } from '@sluice/protocol/text';
 import { withTimeout } from '@sluice/protocol/timing';
 import type { Turns } from '@sluice/protocol/turns';
+import { ConnectionProbe } from '../../../http/client/connection-probe.ts';
 import { Egress } from '../../../http/client/egress.ts';
 import { displayAddress, UpstreamError } from '../../../http/client/errors.ts';
 import { SecretHeaders } from '../../../http/secrets/secret-headers.ts';
@@ -17,7 +18,6 @@ import { EraCache, type EraProbe } from '../era-detection.ts';
 import { HealthCheck } from '../health-check.ts';
 import type { RpcClient, RpcClientOptions } from '../rpc-client.ts';
 import { openTransport, secretOrigins, type UpstreamHttp } from '../upstream.ts';
-import { ConnectionProbe } from './connection-probe.ts';
 import { ExchangeTrace, textsFor } from './exchange-trace.ts';
 
 /** Parts of the service that a test uses. */

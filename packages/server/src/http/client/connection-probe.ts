@@ -2,17 +2,11 @@ import { lookup } from 'node:dns/promises';
 import { once } from 'node:events';
 import { isIP, type Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
-import { serverOf } from '../../../http/client/client.ts';
-import { type EgressProxy, ProxyError } from '../../../http/client/egress-proxies.ts';
-import {
-  connectionFailure,
-  connectTimeout,
-  displayAddress,
-  proxyConnectionFailure,
-  proxyFailure,
-} from '../../../http/client/errors.ts';
-import { connectEvent, openSocket, openTlsInTunnel } from '../../../http/client/socket.ts';
-import { openTunnel } from '../../../http/client/tunnel.ts';
+import { serverOf } from './client.ts';
+import { type EgressProxy, ProxyError } from './egress-proxies.ts';
+import { connectionFailure, connectTimeout, displayAddress, proxyConnectionFailure, proxyFailure } from './errors.ts';
+import { connectEvent, openSocket, openTlsInTunnel } from './socket.ts';
+import { openTunnel } from './tunnel.ts';
 
 /** Connects to an upstream step by step, as its transport does, with the same errors. */
 export class ConnectionProbe {
