@@ -89,6 +89,7 @@ export class ListenStream implements OpenStream, NamespaceListener, ResourceWatc
     const { resourceSubscriptions: uris } = filter;
     const counted = [...(uris ?? []), ...(tasks?.tasks.map(({ id }) => id) ?? [])];
     if (counted.length > 0 && !subscriptions.add(this, owner, counted)) {
+      subscriptions.delete(this);
       const error = { code: SERVER_ERROR, message: NO_SUBSCRIPTIONS };
       return this.#client.complete({ kind: 'failed', error });
     }

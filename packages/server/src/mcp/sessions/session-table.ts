@@ -23,8 +23,6 @@ export class SessionTable implements RecordTable<StoredSession> {
   readonly #subscriptions: SubscriptionQuota;
   /** Sessions with a log level. */
   readonly #levels: Quota<string>;
-  /** Counted subscriptions by session and uri. */
-  readonly #counted = new Map<string, Map<string, object>>();
 
   constructor({ subscriptions, maxEnded = MAX_ENDED_SESSIONS }: SessionStoreLimits = {}) {
     this.#subscriptions = subscriptions ?? new SubscriptionQuota();
@@ -53,12 +51,17 @@ export class SessionTable implements RecordTable<StoredSession> {
    * are too many; {@link restore} must follow then, or if they cannot be stored.
    */
   admit(id: string, stored: StoredSession | undefined): void {
-    this.#count(id, stored, true);
+    const uris = urisOf(stored);
+    if (!stored || uris.length === 0) this.#subscriptions.delete(id);
+    else if (!this.#subscriptions.add(id, stored.holder, uris))
+      throw new SessionStateError('too_large', NO_SUBSCRIPTIONS);
   }
 
   /** Counts exactly the subscriptions of this session, allowed or not. */
   restore(id: string, stored: StoredSession | undefined): void {
-    this.#count(id, stored);
+    const uris = urisOf(stored);
+    if (!stored || uris.length === 0) this.#subscriptions.delete(id);
+    else this.#subscriptions.restore(id, stored.holder, uris);
   }
 
   /** Replaces a session; undefined removes it. Forgets others if there are too many. */
@@ -78,7 +81,7 @@ export class SessionTable implements RecordTable<StoredSession> {
   follow(id: string, stored: StoredSession | undefined): void {
     if (stored) this.#sessions.set(id, stored);
     else this.#sessions.delete(id);
-    this.#count(id, stored);
+    this.restore(id, stored);
     if (stored?.kind === 'ended') this.ended.restore(id, stored.holder, stored.expires);
     else this.ended.delete(id);
     if (stored?.kind !== 'changed' || stored.state.logLevel === undefined) this.#levels.delete(id);
@@ -111,27 +114,9 @@ export class SessionTable implements RecordTable<StoredSession> {
     else this.#sessions.delete(id);
     this.sessionForgotten.emit(id);
   }
+}
 
-  #count(id: string, stored: StoredSession | undefined, isNew = false): void {
-    const uris = new Set(stateOf(stored).subscriptions.map(({ uri }) => uri));
-    const counted = this.#counted.get(id) ?? new Map<string, object>();
-    for (const [uri, item] of counted) {
-      if (uris.has(uri)) continue;
-      counted.delete(uri);
-      this.#subscriptions.delete(item);
-    }
-    if (!stored || uris.size === 0) {
-      this.#counted.delete(id);
-      return;
-    }
-    this.#counted.set(id, counted);
-    for (const uri of uris) {
-      if (counted.has(uri)) continue;
-      const item = {};
-      if (!isNew) this.#subscriptions.restore(item, stored.holder, [uri]);
-      else if (!this.#subscriptions.add(item, stored.holder, [uri]))
-        throw new SessionStateError('too_large', NO_SUBSCRIPTIONS);
-      counted.set(uri, item);
-    }
-  }
+/** The subscribed uris of a session. */
+function urisOf(stored: StoredSession | undefined): string[] {
+  return stateOf(stored).subscriptions.map(({ uri }) => uri);
 }

@@ -13,10 +13,10 @@ export const SUBSCRIPTION_LIMITS: SubscriptionLimits = { count: 10_000, bytes: 6
 /** Why a subscription was rejected. */
 export const NO_SUBSCRIPTIONS = 'too many resource subscriptions at once; unsubscribe from others or try again later';
 
-/** Counts the resource subscriptions of all clients. Items are subscriptions that begin and end together. */
+/** Counts the resource subscriptions of all clients: those of a session by its id, and those of a stream by itself. */
 export class SubscriptionQuota {
-  readonly #count: Quota<object>;
-  readonly #bytes: Quota<object>;
+  readonly #count: Quota<object | string>;
+  readonly #bytes: Quota<object | string>;
 
   constructor({ count, bytes }: SubscriptionLimits = SUBSCRIPTION_LIMITS) {
     this.#count = new Quota(count);
@@ -27,20 +27,18 @@ export class SubscriptionQuota {
     return this.#count.used;
   }
 
-  /** Counts subscriptions to these uris. False if their owner may not have so many more. */
-  add(item: object, owner: QuotaOwner, uris: readonly string[]): boolean {
-    if (!this.#count.allows(owner, uris.length) || !this.#bytes.allows(owner, bytesOf(uris))) return false;
-    this.restore(item, owner, uris);
-    return true;
+  /** Counts subscriptions to these uris. If it returns false, since their owner may not have so many more, restore or delete them. */
+  add(item: object | string, owner: QuotaOwner, uris: readonly string[]): boolean {
+    return this.#count.reserve(item, owner, uris.length) && this.#bytes.reserve(item, owner, bytesOf(uris));
   }
 
   /** Counts subscriptions that exist, allowed or not. */
-  restore(item: object, owner: QuotaOwner, uris: readonly string[]): void {
+  restore(item: object | string, owner: QuotaOwner, uris: readonly string[]): void {
     this.#count.set(item, owner, uris.length);
     this.#bytes.set(item, owner, bytesOf(uris));
   }
 
-  delete(item: object): void {
+  delete(item: object | string): void {
     this.#count.delete(item);
     this.#bytes.delete(item);
   }
