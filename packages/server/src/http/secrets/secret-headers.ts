@@ -1,8 +1,7 @@
 import type { ForwardHeaders } from '@sluice/contract';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import { MIN_REDACTED_LENGTH, SecretMatcher } from './redaction.ts';
-import { SECRET_FILE_MS } from './secret-file.ts';
-import { type Resolved, referencesIn, type Secrets } from './secrets.ts';
+import { type Resolved, referencesIn, SECRET_FILE_MS, type Secrets } from './secrets.ts';
 
 /** The headers of an upstream with their secrets, or why they cannot be sent. */
 export type ResolvedHeaders =

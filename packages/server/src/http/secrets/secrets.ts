@@ -1,7 +1,8 @@
 import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import { isSecretVariable, parseReferences, type SecretReference } from '@sluice/contract';
 import { commaList, InvalidSettingError, quote, textSchema } from '../settings.ts';
-import { readSecretFile, SECRET_FILE_MS, type SecretFileContent } from './secret-file.ts';
+import { ContainedFileError, readContainedFile } from './contained-file.ts';
 
 /** Settings of references to secrets. */
 export interface SecretSettings {
@@ -45,6 +46,39 @@ export type Resolved =
 
 /** Longest text with its references resolved. */
 const MAX_LENGTH = 8_192;
+
+/** Content of a secret's file, or why there is none: a predicate, such as "is not a regular file". */
+interface SecretFileContent {
+  readonly value?: string;
+  readonly problem?: string;
+  /** Milliseconds of `performance.now()`. */
+  readonly readAt: number;
+}
+
+/** Time for which a content is used. */
+export const SECRET_FILE_MS = 1_000;
+
+/** Longest value and its line break. */
+const MAX_FILE_BYTES = MAX_LENGTH + 2;
+
+const FILE_PROBLEMS = {
+  outside: 'is a link to a file outside of SERVICE_SECRETS_PATH',
+  'not-a-file': 'is not a regular file',
+  'too-large': `has more than ${MAX_LENGTH} bytes`,
+  replaced: 'was replaced while it was read',
+} as const;
+
+/** Reads a file in the folder for secrets: a regular file, with links resolved, as Kubernetes mounts secrets. Never rejects. */
+async function readSecretFile(folder: string, name: string): Promise<SecretFileContent> {
+  const readAt = performance.now();
+  try {
+    return { value: (await readContainedFile(join(folder, name), folder, MAX_FILE_BYTES)).toString('latin1'), readAt };
+  } catch (error) {
+    if (error instanceof ContainedFileError) return { problem: FILE_PROBLEMS[error.problem], readAt };
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'UNKNOWN';
+    return { problem: code === 'ENOENT' ? 'does not exist' : `cannot be read (${code})`, readAt };
+  }
+}
 
 /** Resolves references to secrets. Files are read off the event loop, each at most once a second. */
 export class Secrets {
