@@ -186,7 +186,9 @@ class MessageScan implements JsonSink {
 
   #startOfText(): string {
     const start = this.scanner.tokenStart(PLAIN_TEXT_BYTES);
-    return stringStart(start.includes(BACKSLASH) ? this.scanner.tokenStart() : start);
+    if (!start.includes(BACKSLASH)) return stringStart(start);
+    const { token } = this.scanner;
+    return token === undefined ? stringStart(this.scanner.tokenStart()) : stringValue(token);
   }
 
   #beginMember(key: string, start: number): void {

@@ -51,6 +51,21 @@ describe.each(eras)('a large response of an upstream to a %s client', (era) => {
     }
   });
 
+  it('has its text, whatever its length, and wherever it has escapes', async () => {
+    const { upstream, call } = await callable('');
+    for (const kib of [16, 20, 40, 64, 100]) {
+      for (const difference of [-3, 0, 3]) {
+        const rest = 'x'.repeat(kib * 1024 + difference);
+        for (const text of [rest, `\n${rest}`, `${rest}\n`, `é\\${rest}\u0001`, 'line\n'.repeat(rest.length / 6)]) {
+          const result = { content: [{ type: 'text', text }] };
+          const body = `{"jsonrpc":"2.0","id":$id,"result":${JSON.stringify(result)}}`;
+          upstream.scripts['tools/call'] = { kind: 'http', status: 200, type: 'application/json', body };
+          expect(JSON.parse((await call()).text).result, `${rest.length} ${text.slice(0, 4)}`).toEqual(result);
+        }
+      }
+    }
+  });
+
   it.each([
     ['damaged', `{"jsonrpc":"2.0","id":$id,"result":{"content":[${MANY}]}}`],
     ['incomplete', `{"jsonrpc":"2.0","id":$id,"result":{"content":[${MANY}1]}`],
