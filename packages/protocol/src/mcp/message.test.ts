@@ -112,6 +112,29 @@ describe('a request', () => {
     expect(of('tools/call', '"name":"a","arguments":{"Name":"b"},"Cursor":1,"x":2').kind).toBe('request');
   });
 
+  it.each([
+    ['"ref":{"type":"ref/resource","uri":"a:b","uri":"c:d"}', 'duplicate member "uri" in "params.ref"'],
+    ['"ref":{"type":"ref/resource","uri":"a:b","ur\\u0069":"c:d"}', 'duplicate member "uri" in "params.ref"'],
+    ['"ref":{"type":"ref/prompt","name":"a","name":"b"}', 'duplicate member "name" in "params.ref"'],
+    [
+      '"ref":{"type":"ref/prompt","type":"ref/resource","name":"a","uri":"b:c"}',
+      'duplicate member "type" in "params.ref"',
+    ],
+    ['"ref":{"type":"ref/resource","uri":"a:b","URI":"c:d"}', 'member "URI" must be written "uri" in "params.ref"'],
+    ['"ref":{"type":"ref/prompt","name":"a","Name":"b"}', 'member "Name" must be written "name" in "params.ref"'],
+    ['"ref":{"type":"ref/prompt","name":"a"},"Ref":{}', 'member "Ref" must be written "ref" in "params"'],
+    ['"ref":{"type":"ref/prompt","name":"a"},"ref":{}', 'duplicate member "ref" in "params"'],
+    [
+      '"ref":{"type":"ref/prompt","name":"a"},"Argument":{}',
+      'member "Argument" must be written "argument" in "params"',
+    ],
+  ])('for a completion that upstreams may read in another way is rejected: %s', (params, problem) => {
+    const completion = (text: string) =>
+      parse(`{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":{${text}}}`);
+    expect(completion(params)).toMatchObject({ kind: 'malformed', message: `invalid request: ${problem}` });
+    expect(completion('"ref":{"type":"ref/prompt","name":"a","Other":1},"x":{"Uri":1}').kind).toBe('request');
+  });
+
   it('with a member called __proto__ is an ordinary request', () => {
     const text = '{"jsonrpc":"2.0","id":1,"method":"x","params":{"__proto__":{"name":"a"}},"__proto__":{"method":"y"}}';
     const message = valid(text);

@@ -14,6 +14,7 @@ import {
   PARSE_ERROR,
 } from './constants.ts';
 import { type Envelope, type ScannedMember, scanEnvelope, scanText, toTextPositions } from './envelope.ts';
+import { ENVELOPE_MEMBERS, problemOfParams, problemOfReference, similarMember } from './member-names.ts';
 import { KNOWN_METHODS, sharedMethodName } from './methods.ts';
 
 /** Bounds of a client's message, checked before a value is parsed. */
@@ -224,7 +225,7 @@ function parseRoot(source: Source, envelope: Envelope, limits: MessageLimits): M
         isResponse = true;
         break;
       default:
-        if (!LOWER_CASE_NAME.test(member.key)) problem ??= similarMemberOf(member.key, ENVELOPE_MEMBERS);
+        problem ??= similarMember(member.key, ENVELOPE_MEMBERS);
     }
   }
   const validId = id && validIdText(text, id);
@@ -261,7 +262,9 @@ function parseRoot(source: Source, envelope: Envelope, limits: MessageLimits): M
   }
   const value = params ? paramsOf(text, params, parsed) : NO_PARAMS;
   if (!idRange) return { kind: 'notification', text: textOf(text), method: name, params: value };
-  problem = problemOfParams(paramMembers, CORE_METHOD.test(name));
+  problem = problemOfParams(name, paramMembers);
+  const ref = name === 'completion/complete' ? paramMembers.find(({ key }) => key === 'ref') : undefined;
+  if (ref) problem ??= problemOfReference(slice(text, ref));
   if (problem !== undefined) return invalid(problem);
   const paramsRange = params && { start: params.start, end: params.end };
   // Written out twice: spreading an object costs more than the rest of this function.
@@ -361,53 +364,6 @@ function validIdText(text: SourceText, id: ScannedMember): string | undefined {
   if (id.kind !== 'string' && id.kind !== 'number') return undefined;
   const idText = slice(text, id);
   return id.kind === 'string' || Number.isInteger(Number(idText)) ? idText : undefined;
-}
-
-/** Number of keys up to which a linear search is faster than a set. */
-const MAX_LINEAR = 16;
-
-/**
- * Members with a meaning. Some parsers ignore case in names: a policy that sees `name` must not be bypassed with
- * `Name`.
- */
-const ENVELOPE_MEMBERS: ReadonlySet<string> = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error']);
-const PARAM_MEMBERS: ReadonlySet<string> = new Set(['name', 'arguments', 'uri', '_meta']);
-/** Names that cannot be mistaken for a known one. */
-const LOWER_CASE_NAME = /^[a-z_]*$/;
-/** Methods with these params; others are defined by their vendors. */
-const CORE_METHOD = /^(?:tools|prompts|resources|completion)\//;
-
-function similarMemberOf(key: string, known: ReadonlySet<string>): string | undefined {
-  // Parsers written in C end a name at its first U+0000.
-  const [prefix = ''] = key.split('\0');
-  // Both conversions, because some letters, such as the long s, map to an ASCII letter only in upper case.
-  const folded = prefix.toUpperCase().toLowerCase();
-  return known.has(folded) ? `member ${JSON.stringify(key)} must be written ${JSON.stringify(folded)}` : undefined;
-}
-
-/** Finds a duplicate key in the params or their `_meta`, or one that an upstream may take for another. */
-function problemOfParams(params: readonly ScannedMember[], isCoreMethod: boolean): string | undefined {
-  const duplicate = duplicateKey(params);
-  if (duplicate !== undefined) return `duplicate member ${JSON.stringify(duplicate)} in "params"`;
-  for (const { key, members: inner } of params) {
-    const isKnown = PARAM_MEMBERS.has(key) || LOWER_CASE_NAME.test(key);
-    const similar = isCoreMethod && !isKnown ? similarMemberOf(key, PARAM_MEMBERS) : undefined;
-    if (similar !== undefined) return `${similar} in "params"`;
-    const inMeta = key === '_meta' && inner ? duplicateKey(inner) : undefined;
-    if (inMeta !== undefined) return `duplicate member ${JSON.stringify(inMeta)} in "params._meta"`;
-  }
-  return undefined;
-}
-
-function duplicateKey(scanned: readonly ScannedMember[]): string | undefined {
-  if (scanned.length > MAX_LINEAR) {
-    const seen = new Set<string>();
-    return scanned.find(({ key }) => seen.size === seen.add(key).size)?.key;
-  }
-  for (let at = 1; at < scanned.length; at++) {
-    for (let other = 0; other < at; other++) if (scanned[other]?.key === scanned[at]?.key) return scanned[at]?.key;
-  }
-  return undefined;
 }
 
 function malformed(code: number, message: string, idText = 'null'): Malformed {

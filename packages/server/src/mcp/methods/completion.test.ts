@@ -46,9 +46,9 @@ describe.each(eras)('completion for a %s client', (era) => {
 
     // The rest of the request stays unchanged, and no escape of the name bypasses the mapping.
     const context = '"context":{"arguments":{"name":"1.ask","n":1.0}}';
-    await request(`{ ${context}, "ref" : {"name":"x", "type":"ref/prompt", "n\\u0061me" : "1.ask"}, ${ARGUMENT} }`);
+    await request(`{ ${context}, "ref" : {"title":"x", "type":"ref/prompt", "n\\u0061me" : "1.ask"}, ${ARGUMENT} }`);
     const { body, headers } = lastCall(one, 'completion/complete');
-    expect(body).toContain(`${context}, "ref" : {"name":"ask", "type":"ref/prompt", "n\\u0061me" : "ask"}`);
+    expect(body).toContain(`${context}, "ref" : {"title":"x", "type":"ref/prompt", "n\\u0061me" : "ask"}`);
     expect(headers['mcp-name']).toBeUndefined();
   });
 
