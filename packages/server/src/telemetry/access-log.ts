@@ -3,8 +3,7 @@ import { escapeInvisible, truncateCharacters } from '@sluice/protocol/text';
 import type { Exchange } from '../exchange/exchange.ts';
 import type { ResponseEnd } from '../exchange/facts.ts';
 import { CallObserver } from './call-observer.ts';
-import { jsonString, LineField, type LineLogger } from './log.ts';
-import { roundMs } from './metrics/instruments.ts';
+import { jsonString, LineField, type LineLogger, msText } from './log.ts';
 import { CLIENT_CLOSED_REQUEST } from './metrics/request-metrics.ts';
 import { boundedName, loggableMethod, loggablePath, type Subject } from './redaction.ts';
 import { handledOf, spanOf } from './request-spans.ts';
@@ -46,7 +45,7 @@ export class AccessLog {
     const mcpMethod = message && 'method' in message ? loggableMethod(message.method) : undefined;
     let line = METHOD.text(head.method);
     line += PATH.text(path);
-    line += `,"status":${status},"duration_ms":${roundMs(durationMs)}`;
+    line += `,"status":${status},"duration_ms":${msText(durationMs)}`;
     line += HANDLED.text(handled);
     line += FILTER.text(filter);
     line += NAMESPACE.text(exchange.namespace?.name);
@@ -92,7 +91,7 @@ function toolCallFields({ eventId, identity, details, completionId }: ToolCallRe
   fields += OUTCOME.text(outcomeOf(details));
   if (details.type === 'COMPLETED') fields += `,"is_error":${details.isError}`;
   else fields += `,"error_category":"${details.category}"`;
-  return `${fields},"call_duration_ms":${roundMs(details.durationMs)}`;
+  return `${fields},"call_duration_ms":${msText(details.durationMs)}`;
 }
 
 const METHOD = new LineField('method');

@@ -8,7 +8,7 @@ import { text } from 'node:stream/consumers';
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { LogDestination } from './log-destination.ts';
-import { LogSink, PIECE_BYTES } from './log-sink.ts';
+import { LogSink, PIECE_LENGTH } from './log-sink.ts';
 
 /** A process whose standard error is the sink. Its script has `sink`, and reports on standard output. */
 function processWithSink(script: string, stderr: 'pipe' | number = 'pipe') {
@@ -58,7 +58,7 @@ class Reader implements LogDestination {
 
 const LINE = `${'x'.repeat(999)}\n`;
 /** Lines of one piece. */
-const PIECE_LINES = Math.ceil(PIECE_BYTES / LINE.length);
+const PIECE_LINES = Math.ceil(PIECE_LENGTH / LINE.length);
 
 describe('the log sink', () => {
   it('writes the first lines at the end of the turn, and further ones together within 50 ms', async () => {

@@ -4,10 +4,8 @@ import type { LogDestination } from './log-destination.ts';
 /** Default of SERVICE_MAX_LOG_BYTES. */
 export const MAX_LOG_BYTES = 64 * 1024 * 1024;
 
-/** Bytes written at once. */
-export const PIECE_BYTES = 128 * 1024;
-/** Size of the buffer for the next piece, unless a line is longer. */
-const BATCH_BYTES = 2 * PIECE_BYTES;
+/** Characters written at once. */
+export const PIECE_LENGTH = 128 * 1024;
 /** Longest time until a line is written to a reader that keeps up. */
 const FLUSH_MS = 50;
 /** Time for the last line after lines were lost. */
@@ -16,10 +14,6 @@ const LAST_LINE_MS = 1_000;
 /** Lines that are dropped first. */
 const MINOR: ReadonlySet<LogLevel> = new Set(['info', 'debug', 'trace']);
 
-/** Most bytes of a character in UTF-8, relative to its length in a text. */
-const MAX_UTF8_BYTES = 3;
-const EMPTY = Buffer.alloc(0);
-
 /** Whole lines. */
 interface Piece {
   readonly bytes: Buffer;
@@ -27,7 +21,7 @@ interface Piece {
 }
 
 /**
- * Collects log lines and writes them in large pieces: a line costs a copy, and twenty times a second a write. No
+ * Collects log lines and writes them in large pieces: their texts are joined, and encoded twenty times a second. No
  * line is lost while at most `maxBytes` wait for the reader. Beyond, lines of level info and below are dropped, and with an
  * eighth more also warnings and errors; their number is logged once the reader has caught up to half of it. After a failed write
  * only the lines of that piece are lost.
@@ -36,9 +30,8 @@ export class LogSink {
   readonly #destination: LogDestination;
   readonly #maxBytes: number;
   readonly #maxUrgentBytes: number;
-  /** Lines of the next piece; its buffer is used again. */
-  #batch = EMPTY;
-  #batchBytes = 0;
+  /** Lines of the next piece. */
+  #batch = '';
   #batchLines = 0;
   /** A flush is scheduled. */
   #scheduled = false;
@@ -63,7 +56,7 @@ export class LogSink {
 
   /** Adds a line with its line break. Never throws. */
   readonly write = (line: string, level: LogLevel): void => {
-    const waiting = this.#waitingBytes + this.#batchBytes;
+    const waiting = this.#waitingBytes + this.#batch.length;
     if (waiting >= this.#maxBytes && (waiting >= this.#maxUrgentBytes || MINOR.has(level))) return this.#drop(1);
     this.#add(line);
   };
@@ -95,11 +88,9 @@ export class LogSink {
   }
 
   #add(line: string): void {
-    const room = line.length * MAX_UTF8_BYTES;
-    if (this.#batchBytes + room > this.#batch.length) this.#makeRoom(room);
-    this.#batchBytes += this.#batch.write(line, this.#batchBytes);
+    this.#batch += line;
     this.#batchLines++;
-    if (this.#batchBytes >= PIECE_BYTES) this.#writeBatch();
+    if (this.#batch.length >= PIECE_LENGTH) this.#writeBatch();
     else if (!this.#scheduled && this.#writing === undefined) this.#schedule();
   }
 
@@ -122,17 +113,10 @@ export class LogSink {
     this.#writeNext();
   }
 
-  #makeRoom(bytes: number): void {
-    const grown = Buffer.allocUnsafeSlow(Math.max(BATCH_BYTES, this.#batchBytes + bytes));
-    this.#batch.copy(grown, 0, 0, this.#batchBytes);
-    this.#batch = grown;
-  }
-
   #queueBatch(): void {
     if (this.#batchLines === 0) return;
-    const piece = { bytes: Buffer.from(this.#batch.subarray(0, this.#batchBytes)), lines: this.#batchLines };
-    if (this.#batch.length > BATCH_BYTES) this.#batch = EMPTY;
-    this.#batchBytes = 0;
+    const piece = { bytes: Buffer.from(this.#batch), lines: this.#batchLines };
+    this.#batch = '';
     this.#batchLines = 0;
     this.#waitingBytes += piece.bytes.length;
     this.#queue.push(piece);

@@ -215,7 +215,7 @@ describe('lines whose fields are JSON text', () => {
     for (const target of ['service::mcp::access', 'service::mgmt::access'] as const) {
       for (const msg of ['request', 'other']) {
         const { write } = logger.lines(target, msg);
-        for (const time of [1, 1, 2]) {
+        for (const time of [1, 1, 2, 1_002]) {
           ms = time;
           for (const level of ['info', 'debug', 'debug'] as const) {
             logger.target(target)[level](msg, { a: 'b' });

@@ -175,25 +175,41 @@ export class LineField {
   }
 }
 
+/** Thousandths as three digits. */
+const THOUSANDTHS: readonly string[] = Array.from({ length: 1_000 }, (_, number) => String(number).padStart(3, '0'));
+
+/** Returns a duration in milliseconds as JSON text with three decimals, which costs a tenth of formatting the number. */
+export function msText(ms: number): string {
+  const micros = Math.max(0, Math.round(ms * 1_000));
+  const whole = Math.floor(micros / 1_000);
+  return `${whole}.${THOUSANDTHS[micros - 1_000 * whole]}`;
+}
+
 /** Begins lines of one target and message. */
 class LineStart {
-  #text = '';
-  #ms = 0;
+  /** Of the last line, from which most differ only in the milliseconds. */
+  #second = -1;
   #level = '';
+  #beforeMs = '';
+  #afterMs = '';
   readonly #afterLevel: string;
 
   constructor(target: LogTarget, msg: string) {
     this.#afterLevel = `","target":"${target}","msg":"${msg}"`;
   }
 
-  /** The first four fields of a line. Under load, many lines are written within a millisecond. */
+  /** The first four fields of a line. */
   at(ms: number, level: LogLevel): string {
-    if (ms !== this.#ms || level !== this.#level) {
-      this.#ms = ms;
-      this.#level = level;
-      this.#text = `{"ts":"${new Date(ms).toISOString()}","level":"${level}${this.#afterLevel}`;
+    const second = Math.floor(ms / 1_000);
+    if (second !== this.#second) {
+      this.#second = second;
+      this.#beforeMs = `{"ts":"${new Date(ms).toISOString().slice(0, -'000Z'.length)}`;
     }
-    return this.#text;
+    if (level !== this.#level) {
+      this.#level = level;
+      this.#afterMs = `Z","level":"${level}${this.#afterLevel}`;
+    }
+    return `${this.#beforeMs}${THOUSANDTHS[ms - 1_000 * second]}${this.#afterMs}`;
   }
 }
 
