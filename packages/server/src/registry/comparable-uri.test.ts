@@ -11,6 +11,8 @@ describe('the forms of a uri', () => {
     ['x:///a\\..\\b', ['x:///a\\..\\b', 'x:///b']],
     ['x:a//../b', ['x:a//../b', 'x:a/b', 'x:b']],
     ['https://h', ['https://h', 'https://h/']],
+    ['x:a\0b', ['x:a\0b', 'x:a', 'x:a%00b']],
+    ['x:a%00b', ['x:a%00b', 'x:a\0b', 'x:a']],
   ])('%j', (uri, expected) => {
     expect(new Set(uriForms(uri))).toEqual(new Set(expected));
   });
@@ -85,6 +87,8 @@ describe('a hostile uri', () => {
     ['the longest with spaces', `${' '.repeat(8_000)}x`],
     ['a long host', `https://${'ü'.repeat(4_000)}/`],
     ['many forms', `file:///${dots}`],
+    ['the longest with U+0000', `file:///${'\0'.repeat(8_000)}`],
+    ['the longest with encoded U+0000', `file:///${'%00'.repeat(2_700)}`],
   ])('with %s costs little', (_, uri) => {
     exposure.exposes('resource', uri);
     const before = process.cpuUsage();

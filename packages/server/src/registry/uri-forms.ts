@@ -5,8 +5,8 @@ const MAX_FORM_CHARACTERS = 5_120;
 
 /**
  * Every form of a uri in which an upstream may read it: as sent, and whatever these steps make of a form, in any order and
- * number: percent-decoding once, removing dot segments, serializing as in the WHATWG URL Standard, and removing white space
- * at the ends or tabs and line breaks. Servers decode once or twice, before or after they resolve a path, so a rule that
+ * number: percent-decoding once, removing dot segments, serializing as in the WHATWG URL Standard, ending it at U+0000, and removing
+ * white space at the ends or tabs and line breaks. Servers decode once or twice, before or after they resolve a path, so a rule that
  * looks at one form only is evaded by another. Undefined if there are too many, or if the scheme is encoded, which no server
  * means.
  */
@@ -38,6 +38,8 @@ function derivedForms(form: string): readonly string[] {
     decodeOnce(form),
     trim(form),
     form.replaceAll(/[\t\n\r]+/g, ''),
+    // Servers written in C end a text there.
+    form.split('\0', 1)[0] ?? form,
     ...withoutDotSegments(form),
     URL.parse(form)?.href ?? form,
   ];
