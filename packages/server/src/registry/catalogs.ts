@@ -48,8 +48,8 @@ const LISTS: readonly List[] = ['tools', 'resources', 'templates', 'prompts'];
 export type DiscoveredCatalog = KnownCatalog & Readonly<Record<List, readonly ListedItem[]>>;
 
 /**
- * Stores a discovery: of undecided eras, the known catalogs remain. `hidden` is the result of the last one, for a discovery in which
- * only the sets of capabilities differ. Changes nothing if the forward is another one meanwhile, or has another address.
+ * Stores a discovery: of undecided eras, the known catalogs remain. Changes nothing if the forward is another one meanwhile, or has
+ * another address.
  */
 export function* storeDiscoveryInSteps(
   draft: Draft,
@@ -57,22 +57,15 @@ export function* storeDiscoveryInSteps(
   {
     catalogs,
     undecided,
-    difference,
   }: {
     readonly catalogs: readonly DiscoveredCatalog[];
     readonly undecided: readonly Pick<KnownCatalog, 'era'>[];
-    readonly difference: 'none' | 'profiles' | 'lists';
   },
-  hidden: Counts | undefined,
 ): Steps<StoredDiscovery> {
   const forward = draft.forwards.get(name);
   if (forward?.registrationId !== registrationId || forward.address !== address) return { known: [] };
   const known = yield* knownCatalogs(draft, forward, new Set(undecided.map(({ era }) => era)));
-  if (difference !== 'profiles' || known.length > 0) {
-    return { known, hidden: yield* applyCatalogsInSteps(draft, forward, [...catalogs, ...known]) };
-  }
-  storeKnownCatalogs(draft, forward, catalogs, forward.detachedOverrides ?? [], false);
-  return { known, hidden };
+  return { known, hidden: yield* applyCatalogsInSteps(draft, forward, [...catalogs, ...known]) };
 }
 
 /**
@@ -146,6 +139,18 @@ export function* applyCatalogsInSteps(
   return hidden;
 }
 
+/** Whether the lists of all catalogs are the same arrays. */
+function haveSameLists([first, ...others]: readonly DiscoveredCatalog[]): boolean {
+  return others.every((other) => LISTS.every((list) => other[list] === first?.[list]));
+}
+
+/** Whether the eras are the same, and all catalogs of an era have one hint for caches, as they had before. */
+function haveSameHints(before: readonly KnownCatalog[], after: readonly KnownCatalog[]): boolean {
+  const hints = new Map(before.map(({ era, cache }) => [era, JSON.stringify(cache)]));
+  const hasSameEras = hints.size === new Set(after.map(({ era }) => era)).size;
+  return hasSameEras && [...before, ...after].every(({ era, cache }) => hints.get(era) === JSON.stringify(cache));
+}
+
 function* byUpstreamKey(entries: readonly Entry[]): Steps<Record<Kind, Map<string, Entry>>> {
   const found: Record<Kind, Map<string, Entry>> = { tool: new Map(), resource: new Map(), prompt: new Map() };
   yield* forEachInSteps(entries, (entry) => found[entry.kind].set(upstreamKeyOf(entry), entry));
@@ -156,16 +161,12 @@ function upstreamKeyOf({ discovered, key }: Entry): string {
   return discovered?.upstreamKey ?? key;
 }
 
-/**
- * Stores the result of a discovery besides the entries, if it changed. `mayChangeLists`: false if clients get the same lists
- * as before.
- */
+/** Stores the result of a discovery besides the entries, if it changed. */
 function storeKnownCatalogs(
   draft: Draft,
   forward: Forward,
   catalogs: readonly DiscoveredCatalog[],
   detached: readonly Entry[],
-  mayChangeLists = true,
 ): void {
   const known = catalogs.map(({ key, era, capabilities, identity, cache }) => {
     return { key, era, capabilities, identity, cache };
@@ -173,6 +174,8 @@ function storeKnownCatalogs(
   const before = forward.detachedOverrides ?? [];
   const areSame = detached.length === before.length && detached.every((entry, at) => entry === before[at]);
   if (areSame && JSON.stringify(known) === JSON.stringify(forward.catalogs)) return;
+  // If only sets of capabilities are new, clients get the lists as before.
+  const mayChangeLists = !haveSameLists(catalogs) || !haveSameHints(forward.catalogs, known);
   draft.putForward({ ...forward, catalogs: known, detachedOverrides: detached }, mayChangeLists);
 }
 

@@ -15,10 +15,8 @@ export type AnnouncedList = (typeof ANNOUNCED_LISTS)[number];
 export interface Discovery {
   /** One for each era and set of client capabilities; equal lists are one array. */
   readonly catalogs: readonly DiscoveredCatalog[];
-  /**
-   * What differs from the discovery that was accepted last: nothing, only the sets of capabilities, or perhaps what clients see.
-   */
-  readonly difference: 'none' | 'profiles' | 'lists';
+  /** Whether nothing differs from the discovery that was accepted last. */
+  readonly isUnchanged: boolean;
   /** Skipped entries and incomplete lists, for the status. */
   readonly notes: readonly string[];
   /** Eras that it could not decide about: their known catalogs remain, and the status has the note. */

@@ -5,7 +5,6 @@ import { type StoredDiscovery, storeDiscoveryInSteps } from '../registry/catalog
 import type { Draft } from '../registry/draft.ts';
 import type { Forward } from '../registry/entries.ts';
 import type { Registry } from '../registry/registry.ts';
-import type { Counts } from '../registry/snapshot.ts';
 import type { Steps } from '../registry/steps.ts';
 import type { DiscoveryMarks } from '../registry/store/discovery-marks.ts';
 import { type DebounceOptions, DiscoveryDebouncer } from './discovery-debouncer.ts';
@@ -48,8 +47,6 @@ export class ForwardController {
   /** Whether the connection was paused since the last run that read all lists has begun. */
   #isPaused = false;
   #coversLegacy = false;
-  /** What the forward does not expose. */
-  #hidden: Counts | undefined = undefined;
   /** Start of the last run that read all lists, and end of its validity, in milliseconds of `performance.now()`. */
   #readAt = Number.NEGATIVE_INFINITY;
   #validUntil = Number.NEGATIVE_INFINITY;
@@ -230,7 +227,7 @@ export class ForwardController {
     let foundChanges = false;
     try {
       const discovery = await this.connection.discover(this.#options.capabilityProfiles(), this.#isProbing);
-      foundChanges = discovery.difference !== 'none';
+      foundChanges = !discovery.isUnchanged;
       this.#coversLegacy = discovery.coversLegacy;
       this.#validUntil = performance.now() + discovery.validMs;
       // The registry has it, unless an operator has deleted entries: those return with a refresh.
@@ -258,11 +255,10 @@ export class ForwardController {
     const { forward } = this;
     const { address } = this.connection;
     if (this.availability.isClosed) throw new UpstreamError('aborted', address, 'is no longer registered');
-    const hidden = this.#hidden;
     const hasLostLease = () => this.isStandby;
     const store = function* (draft: Draft): Steps<StoredDiscovery> {
       if (hasLostLease()) throw new UpstreamError('aborted', address, 'is discovered by another replica now');
-      return yield* storeDiscoveryInSteps(draft, forward, discovery, hidden);
+      return yield* storeDiscoveryInSteps(draft, forward, discovery);
     };
     const onVisible = (stored: StoredDiscovery) => this.#onStored(discovery, stored, startedAt);
     const origin = { actor: 'discovery', reason: `discover forward ${forward.name}` } as const;
@@ -273,7 +269,6 @@ export class ForwardController {
     const { current } = this.#options.registry;
     const { name } = this.forward;
     discovery.accept();
-    this.#hidden = stored.hidden;
     this.connection.onCatalogs(current.forwards.get(name)?.catalogs ?? []);
     this.availability.onDiscovered(elapsedMs(startedAt), discovery, stored, current.counts(name));
     this.#markUp();

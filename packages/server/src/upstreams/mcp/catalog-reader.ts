@@ -23,8 +23,6 @@ export interface CatalogReaderOptions extends Omit<RpcClientOptions, 'capabiliti
 export interface CatalogReading {
   readonly catalogs: readonly Catalog[];
   readonly texts: CatalogTexts;
-  /** Whether clients get the same lists as after the reading before. */
-  readonly isEquivalent: boolean;
   /** Whether nothing differs from the reading before. */
   readonly isUnchanged: boolean;
 }
@@ -63,7 +61,7 @@ export class CatalogReader {
     );
     const catalogs = await turns.run(shareLists(await this.#read(parts, texts)));
     const isUnchanged = await turns.run(areSameCatalogs(this.#last?.catalogs ?? [], catalogs));
-    return { catalogs, texts: texts.complete(), isEquivalent: false, isUnchanged };
+    return { catalogs, texts: texts.complete(), isUnchanged };
   }
 
   /**
@@ -82,10 +80,10 @@ export class CatalogReader {
     const missing = wanted.filter(({ key }) => !known.has(key));
     if (missing.length === 0) return undefined;
     const added = await this.#read(missing, last.texts);
-    const all = await this.#options.turns.run(shareLists([...last.catalogs, ...added]));
     const used = new Set(wanted.map(({ key }) => key));
-    const catalogs = all.filter(({ key }) => used.has(key));
-    return { catalogs, texts: last.texts, isEquivalent: haveSameLists(all), isUnchanged: false };
+    const kept = last.catalogs.filter(({ key }) => used.has(key));
+    const catalogs = await this.#options.turns.run(shareLists([...kept, ...added]));
+    return { catalogs, texts: last.texts, isUnchanged: false };
   }
 
   /** Makes a reading, which is in the registry now, the one that `readMissing` adds to. */
@@ -153,16 +151,4 @@ function* areSameCatalogs(before: readonly Catalog[], after: readonly Catalog[])
 /** Text of a catalog without its lists, for comparison. */
 function describe({ key, identity, cache, notes }: Catalog): string {
   return JSON.stringify([key, identity, cache, notes]);
-}
-
-/** Whether the catalogs, whose equal lists are one array, differ in nothing that clients are sent in lists. */
-function haveSameLists(catalogs: readonly Catalog[]): boolean {
-  return catalogs.every((catalog) => {
-    const { era, cache } = catalog;
-    const first = catalogs.find((other) => other.era === era) ?? catalog;
-    return (
-      JSON.stringify(cache) === JSON.stringify(first.cache) &&
-      LISTS.every((list) => catalog[list] === catalogs[0]?.[list])
-    );
-  });
 }

@@ -100,7 +100,7 @@ export class McpForwardConnection implements ForwardConnection {
       this.#lists = new Set(opened.flatMap(listsOf));
       const reading = await this.#reader.readAll(opened, profiles);
       const isSame = reading.isUnchanged && inconclusive === this.#inconclusive;
-      return this.#discovery(reading, inconclusive, isSame ? 'none' : 'lists');
+      return this.#discovery(reading, inconclusive, isSame);
     } finally {
       this.#reads.endRun();
     }
@@ -108,18 +108,14 @@ export class McpForwardConnection implements ForwardConnection {
 
   async discoverMissing(profiles: Iterable<ClientCapabilities>): Promise<Discovery | undefined> {
     const reading = await this.#reader.readMissing(profiles);
-    return reading && this.#discovery(reading, this.#inconclusive, reading.isEquivalent ? 'profiles' : 'lists');
+    return reading && this.#discovery(reading, this.#inconclusive, false);
   }
 
-  #discovery(
-    reading: CatalogReading,
-    inconclusive: readonly InconclusiveProbe[],
-    difference: Discovery['difference'],
-  ): Discovery {
+  #discovery(reading: CatalogReading, inconclusive: readonly InconclusiveProbe[], isUnchanged: boolean): Discovery {
     const { catalogs } = reading;
     return {
       catalogs,
-      difference,
+      isUnchanged,
       notes: [...new Set(catalogs.flatMap(({ notes }) => notes))],
       undecided: inconclusive.map(({ era, error }) => {
         return { era, note: `entries of the ${era} era are retained because probing it failed: ${error.message}` };
