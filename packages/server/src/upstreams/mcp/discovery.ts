@@ -7,7 +7,7 @@ import { UpstreamError } from '../../http/client/errors.ts';
 import type { DiscoveredCatalog, ListedItem } from '../../registry/catalogs.ts';
 import type { CacheHint } from '../../registry/entries.ts';
 import { CATALOG_LIMITS, type CatalogLimits, CatalogSize } from './catalog/catalog-size.ts';
-import { CatalogTexts } from './catalog/catalog-texts.ts';
+import { CatalogTexts, perList } from './catalog/catalog-texts.ts';
 import { ListItems, type ListSpec } from './catalog/list-items.ts';
 import { ListPage, type ListPageParts } from './catalog/list-page.ts';
 import type { ListReads } from './list-reads.ts';
@@ -82,12 +82,7 @@ async function readCatalog(options: DiscoveryOptions, client: RpcClient): Promis
   const { limits = CATALOG_LIMITS, texts = new CatalogTexts(address, limits), turns = new Turns() } = options;
   const size = new CatalogSize(address, limits);
   const { era, protocolVersion, identity } = client;
-  const found: Record<ListSpec['into'], readonly ListedItem[]> = {
-    tools: [],
-    resources: [],
-    templates: [],
-    prompts: [],
-  };
+  const found = perList((): readonly ListedItem[] => []);
   const cache: Record<string, CacheHint> = {};
   const notes: string[] = [];
   try {

@@ -223,20 +223,15 @@ export class UpstreamSessionPool {
    * upstream does not know it any more.
    */
   discard(session: UpstreamSession, isLost = false): void {
-    this.#discard(session);
-    if (isLost) this.#onSessionLost();
-  }
-
-  #discard(session: UpstreamSession): void {
     session.bridge?.close();
     // Closed elsewhere if it is no longer in the pool.
-    if (this.#sessions.get(session.owner) !== session) return;
-    this.#sessions.delete(session.owner);
-    if (session.isShared) this.#shared?.forget(this.#transport.address, session.owner, session.sessionId);
-    this.#closing.set(
-      session,
-      closeWhenIdle(session).finally(() => this.#closing.delete(session)),
-    );
+    if (this.#sessions.get(session.owner) === session) {
+      this.#sessions.delete(session.owner);
+      if (session.isShared) this.#shared?.forget(this.#transport.address, session.owner, session.sessionId);
+      const closed = closeWhenIdle(session).finally(() => this.#closing.delete(session));
+      this.#closing.set(session, closed);
+    }
+    if (isLost) this.#onSessionLost();
   }
 
   /**
@@ -276,10 +271,10 @@ export class UpstreamSessionPool {
 
   /** Other resources may be hidden from clients. */
   onResourcesChanged(): void {
+    const notify = ({ bridge }: UpstreamSession) => bridge?.onResourcesChanged?.();
     for (const session of this.#sessions.values()) {
-      if (session instanceof Promise)
-        session.then(({ bridge }) => bridge?.onResourcesChanged?.()).catch(() => undefined);
-      else session.bridge?.onResourcesChanged?.();
+      if (session instanceof Promise) session.then(notify).catch(() => undefined);
+      else notify(session);
     }
   }
 

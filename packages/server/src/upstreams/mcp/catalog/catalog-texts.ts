@@ -82,6 +82,7 @@ export class CatalogTexts {
   }
 }
 
-function perList<T>(create: () => T): Readonly<Record<ServedList, T>> {
+/** Returns a value for each list. */
+export function perList<T>(create: () => T): Record<ServedList, T> {
   return { tools: create(), resources: create(), templates: create(), prompts: create() };
 }

@@ -154,10 +154,7 @@ export class RequestEdits {
    * legacy servers may reject.
    */
   toLegacy(): RequestEdits {
-    const meta = this.#trace
-      ? { added: traceMembers(this.#trace), removed: [...MODERN_META, ...TRACE_MEMBERS] }
-      : { added: '', removed: MODERN_META };
-    return this.#with(paramEdits(this.#message, meta, { added: '', removed: RETRY_PARAMS }));
+    return this.#with(this.#metaChange([]), { added: '', removed: RETRY_PARAMS });
   }
 
   /** Returns the edits for a modern upstream, with the metadata of the request. `more`: further params, as JSON text. */
@@ -168,16 +165,20 @@ export class RequestEdits {
       [META_CLIENT_CAPABILITIES]: capabilities,
       [META_LOG_LEVEL]: logLevel,
     }).slice(1, -1);
-    const meta = this.#trace
-      ? { added: `${own},${traceMembers(this.#trace)}`, removed: [...MODERN_META, ...TRACE_MEMBERS] }
-      : { added: own, removed: MODERN_META };
-    return this.#with(paramEdits(this.#message, meta, { added: more.join(','), removed: REPLACED_PARAMS }));
+    return this.#with(this.#metaChange([own]), { added: more.join(','), removed: REPLACED_PARAMS });
   }
 
-  /** Returns a copy with these edits for another era, which include those of the trace. */
-  #with(edits: readonly Edit[]): RequestEdits {
+  /** The change of `_meta` for another era, with that of the trace; `own` are members of that era. */
+  #metaChange(own: readonly string[]): MemberChange {
+    if (!this.#trace) return { added: own.join(','), removed: MODERN_META };
+    const added = [...own, traceMembers(this.#trace)].join(',');
+    return { added, removed: [...MODERN_META, ...TRACE_MEMBERS] };
+  }
+
+  /** Returns a copy with these changes for another era, which include those of the trace. */
+  #with(meta: MemberChange, others: MemberChange): RequestEdits {
     const copy = new RequestEdits(this.#message, this.headers, this.#mirrored);
-    copy.#edits.push(...this.#edits, ...edits);
+    copy.#edits.push(...this.#edits, ...paramEdits(this.#message, meta, others));
     return copy;
   }
 

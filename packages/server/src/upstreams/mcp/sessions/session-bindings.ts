@@ -9,7 +9,7 @@ import type { InFlightCalls } from '../../in-flight-calls.ts';
 import type { MessageTranslator } from '../relay/call-spec.ts';
 import type { LegacyClient, RpcReply } from '../rpc-client.ts';
 import { postMessage } from '../rpc-request.ts';
-import { SessionSubscriptions } from '../streams/session-subscriptions.ts';
+import { SessionSubscription } from '../streams/session-subscriptions.ts';
 import type { Upstream } from '../upstream.ts';
 import { LOG_LEVEL_MS, type UpstreamSession } from '../upstream-sessions.ts';
 import type { Upstreams } from '../upstreams.ts';
@@ -39,8 +39,8 @@ const ACCEPTED: RpcReply = { kind: 'result', text: '{}', result: {} };
  */
 export class SessionBindings {
   readonly #options: SessionBindingsOptions;
-  /** Those at upstreams that do not support the legacy era. */
-  readonly #subscriptions: SessionSubscriptions;
+  /** Subscriptions at upstreams that support only the modern era, by the id of the session, while they are needed. */
+  readonly #subscriptions = new WeakMap<Upstream, Map<string, SessionSubscription>>();
   /** Sessions and forwards for which a session is being reopened. */
   readonly #reopening = new Set<string>();
   /** Sessions of clients that listen here, with several replicas. */
@@ -48,8 +48,6 @@ export class SessionBindings {
 
   constructor(options: SessionBindingsOptions) {
     this.#options = options;
-    const onLegacyAvailable = (client: DownstreamClient) => this.onListening(client, false);
-    this.#subscriptions = new SessionSubscriptions({ ...options, onLegacyAvailable });
     options.sharedSessions?.opened.subscribe((owner) => this.#joinShared(owner));
   }
 
@@ -84,7 +82,7 @@ export class SessionBindings {
   onResourcesChanged(): void {
     for (const upstream of this.#options.upstreams) {
       upstream.sessions.onResourcesChanged();
-      for (const subscription of this.#subscriptions.at(upstream)) subscription.reconcile();
+      for (const subscription of this.#subscriptions.get(upstream)?.values() ?? []) subscription.reconcile();
     }
   }
 
@@ -100,7 +98,7 @@ export class SessionBindings {
   ): Promise<RpcReply> {
     if (upstream.eras.isModernOnly) {
       // It has no `resources/subscribe`: probes whether it sends updates of the resource.
-      if (await this.#subscriptions.of(upstream, client).subscribe(uri, store)) return ACCEPTED;
+      if (await this.#subscriptionOf(upstream, client).subscribe(uri, store)) return ACCEPTED;
       const message = `forward "${upstream.forward}" does not support subscriptions to ${uri}`;
       return { kind: 'error', code: INVALID_PARAMS, message, data: undefined };
     }
@@ -119,8 +117,22 @@ export class SessionBindings {
   /** Ends a subscription at its upstream. Rejects with {@link UpstreamError} if the upstream does not reply. */
   async unsubscribe(upstream: Upstream, client: DownstreamClient, uri: string): Promise<RpcReply> {
     if (!upstream.eras.isModernOnly) return await this.#request('resources/unsubscribe', uri, upstream, client);
-    this.#subscriptions.find(upstream, client.session)?.reconcile();
+    this.#subscriptions.get(upstream)?.get(client.session.id)?.reconcile();
     return ACCEPTED;
+  }
+
+  /** The subscription of a session, which is created if nothing is subscribed. */
+  #subscriptionOf(upstream: Upstream, client: DownstreamClient): SessionSubscription {
+    const { id } = client.session;
+    const bySession = this.#subscriptions.getOrInsertComputed(upstream, () => new Map());
+    const onLegacyAvailable = (latest: DownstreamClient) => this.onListening(latest, false);
+    const onClosed = () => bySession.delete(id);
+    const subscription = bySession.getOrInsertComputed(
+      id,
+      () => new SessionSubscription({ ...this.#options, upstream, onLegacyAvailable, onClosed }, client),
+    );
+    subscription.client = client;
+    return subscription;
   }
 
   async #request(
@@ -164,7 +176,7 @@ export class SessionBindings {
     for (const forward of forwards) {
       const upstream = this.#options.upstreams.of(forward);
       if (upstream?.eras.isModernOnly) {
-        this.#subscriptions.of(upstream, client).onListening(gap);
+        this.#subscriptionOf(upstream, client).onListening(gap);
         continue;
       }
       const bound = upstream?.sessions.get(session.id);
@@ -225,7 +237,7 @@ export class SessionBindings {
     });
     bound.bridge = bridge;
     // The upstream now supports the legacy era: subscriptions are created in this session.
-    this.#subscriptions.find(upstream, client.session)?.close();
+    this.#subscriptions.get(upstream)?.get(client.session.id)?.close();
     // Calls do not wait for the subscriptions.
     void bridge.resubscribe();
   }
@@ -253,7 +265,7 @@ export class SessionBindings {
     const bound = upstream.sessions.get(session.id);
     // The eras of the upstream may have been detected meanwhile, or have changed.
     if (!bound && upstream.eras.isModernOnly) {
-      this.#subscriptions.of(upstream, client).onListening(false);
+      this.#subscriptionOf(upstream, client).onListening(false);
       return true;
     }
     try {

@@ -87,11 +87,6 @@ export class ListChangeWatcher implements SubscriptionHandler {
     return this.#subscription?.isActive === true && this.#granted[`${list}ListChanged`] === true;
   }
 
-  /** True until the next `watch`. */
-  get isPaused(): boolean {
-    return this.#key === undefined;
-  }
-
   /** Closes the upstream connection until the next `watch`. */
   pause(): void {
     this.#key = undefined;

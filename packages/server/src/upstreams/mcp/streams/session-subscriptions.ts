@@ -4,7 +4,7 @@ import { ReconnectDelay } from '@sluice/protocol/timing';
 import type { Access } from '../../../access/access.ts';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
-import type { DownstreamClient, DownstreamSession, StreamListener } from '../../downstream.ts';
+import type { DownstreamClient, StreamListener } from '../../downstream.ts';
 import { ResourceUpdates } from '../sessions/notification-bridge.ts';
 import type { Upstream } from '../upstream.ts';
 import { Subscription } from './subscription.ts';
@@ -38,7 +38,7 @@ const STABLE_MS = 60_000;
  * A uri that is rejected after it was granted is requested again with increasing delay. After any interruption the client
  * gets an update for each uri, since it may have missed one.
  */
-class SessionSubscription implements StreamListener {
+export class SessionSubscription implements StreamListener {
   readonly #options: SessionSubscriptionOptions;
   readonly #delay = new ReconnectDelay();
   readonly #updates: ResourceUpdates;
@@ -256,44 +256,5 @@ class SessionSubscription implements StreamListener {
     this.#current = undefined;
     this.#covered = new Set();
     this.#updates.clear();
-  }
-}
-
-export type SessionSubscriptionsOptions = Omit<SessionSubscriptionOptions, 'upstream' | 'onClosed'>;
-
-/**
- * Resource subscriptions of legacy sessions at upstreams that support only the modern era; `SessionBindings` has those at
- * legacy upstreams. There is a {@link SessionSubscription} only while it is needed.
- */
-export class SessionSubscriptions {
-  readonly #options: SessionSubscriptionsOptions;
-  /** By session id. */
-  readonly #subscriptions = new WeakMap<Upstream, Map<string, SessionSubscription>>();
-
-  constructor(options: SessionSubscriptionsOptions) {
-    this.#options = options;
-  }
-
-  /** Those at an upstream. */
-  at(upstream: Upstream): Iterable<SessionSubscription> {
-    return this.#subscriptions.get(upstream)?.values() ?? [];
-  }
-
-  /** That of a session; undefined if nothing is subscribed. */
-  find(upstream: Upstream, { id }: Pick<DownstreamSession, 'id'>): SessionSubscription | undefined {
-    return this.#subscriptions.get(upstream)?.get(id);
-  }
-
-  /** That of a client, which is created if nothing is subscribed. */
-  of(upstream: Upstream, client: DownstreamClient): SessionSubscription {
-    const { id } = client.session;
-    const bySession = this.#subscriptions.getOrInsertComputed(upstream, () => new Map());
-    const onClosed = () => bySession.delete(id);
-    const subscription = bySession.getOrInsertComputed(
-      id,
-      () => new SessionSubscription({ ...this.#options, upstream, onClosed }, client),
-    );
-    subscription.client = client;
-    return subscription;
   }
 }
