@@ -49,10 +49,10 @@ export class Router {
   // A name of 256 characters takes up to 3 KiB in a URL; the size of the head is the limit.
   readonly #router = findMyWay({ ignoreTrailingSlash: true, maxParamLength: 64 * 1024 });
 
-  /** Adds the route of an operation without a body. */
+  /** Adds the route of an operation without a body, or whose body the handler parses. */
   add<Of extends Operation>(
     operation: Of,
-    handle: (request: ApiRequest<Parameters<Of>>) => ApiResponse | Promise<ApiResponse>,
+    handle: (request: ApiRequest<Parameters<Of>>, body: Buffer) => ApiResponse | Promise<ApiResponse>,
   ): void {
     this.#add(operation, handle);
   }
@@ -69,14 +69,6 @@ export class Router {
   ): void {
     const { schema, ...rest } = operation.body;
     this.#add(operation, (request, body) => handle({ ...request, body: parseBody(body, schema, rest) }));
-  }
-
-  /** Adds the route of an operation whose body the handler parses. */
-  addWithBytes<Of extends Operation>(
-    operation: Of,
-    handle: (request: ApiRequest<Parameters<Of>>, body: Buffer) => Promise<ApiResponse>,
-  ): void {
-    this.#add(operation, handle);
   }
 
   /** Adds a path that is not an operation of the contract. */

@@ -22,7 +22,7 @@ interface StatePlan {
 /** `/api/v1/state`. */
 export function stateRoutes(router: Router, context: ManagementContext): void {
   const { registry, forwards, forwardValidator: checks, evaluators } = context;
-  router.addWithBytes(operations.state.apply, async (request, body) => {
+  router.add(operations.state.apply, async (request, body) => {
     const { http, query, origin } = request;
     const state = await registry.turns.run(parseState(body));
     const prune = query('prune') === 'true';
