@@ -104,7 +104,7 @@ it('records that a replica cannot read do not keep it from following the others'
   await other.open();
   const known = await taskClient(url('core')).create('endless');
   const changes = ['tasks', 'sessions', 'forgotten_sessions'].map(
-    (section) => ({ op: 'put', section, id: 'later', json: '{"status":"paused"}' }) as const,
+    (section) => ({ section, id: 'later', json: '{"status":"paused"}' }) as const,
   );
   await other.commit({ changes, publish: () => undefined });
   const [first, second] = replicas.services;

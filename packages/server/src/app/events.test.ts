@@ -60,7 +60,7 @@ async function openLog(): Promise<ReplicatedLog> {
 /** Another replica stores a record. */
 async function commitElsewhere(section: string, content: object): Promise<void> {
   const other = await openLog();
-  const put = { op: 'put', section, id: 'a', json: JSON.stringify(content) } as const;
+  const put = { section, id: 'a', json: JSON.stringify(content) } as const;
   await other.commit({ changes: [put], publish: () => undefined });
   await shared.refresh();
 }

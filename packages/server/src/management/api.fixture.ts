@@ -218,7 +218,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
   const tasks = new Tasks({
     log: memoryLog(
       [TASK, { ...TASK, id: 'ended', status: 'completed' }].map((task) => {
-        return { op: 'put', section: 'tasks', id: task.id, json: JSON.stringify(task) };
+        return { section: 'tasks', id: task.id, json: JSON.stringify(task) };
       }),
     ),
   });

@@ -132,9 +132,9 @@ async function folderOf(records: Readonly<Record<string, string | undefined>>): 
   const files = new VolatileFiles();
   const log = await openLog(files);
   const puts = Object.entries(records).flatMap(([id, json]) =>
-    json === undefined ? [] : [{ op: 'put', section: 'evaluator_revisions', id, json } as const],
+    json === undefined ? [] : [{ section: 'evaluator_revisions', id, json } as const],
   );
-  const other = { op: 'put', section: 'other', id: 'a', json: '{}' } as const;
+  const other = { section: 'other', id: 'a', json: '{}' } as const;
   await log.commit({ changes: [...puts, other], publish: () => undefined });
   await log.close();
   return files;

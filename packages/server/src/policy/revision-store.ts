@@ -2,11 +2,12 @@ import { evaluatorRevisionContent, validate } from '@sluice/contract';
 import { Emitter } from '@sluice/protocol/emitter';
 import { parseLossless } from '@sluice/protocol/json/parse';
 import { z } from 'zod';
-import { type LogConsumer, type RecordLog, replacement, type StoredChange } from '../registry/store/record-log.ts';
+import { type LogConsumer, type RecordLog, replacement } from '../registry/store/record-log.ts';
 import {
   ReadOnlyStoreError,
   type RecordedChange,
   type RecordedPut,
+  type StoredChange,
   type StoredRecords,
 } from '../registry/store/store.ts';
 import type { SharedComponents } from './action-loader.ts';
@@ -235,7 +236,7 @@ export function revisionRecords(revisions: Revisions): RecordedPut[] {
 }
 
 function putsOf(section: string, records: ReadonlyMap<string, string>): RecordedPut[] {
-  return Array.from(records, ([id, json]) => ({ op: 'put', section, id, json }));
+  return Array.from(records, ([id, json]) => ({ section, id, json }));
 }
 
 function differences(
@@ -245,7 +246,7 @@ function differences(
 ): RecordedChange[] {
   const removed = before.keys().filter((id) => !after.has(id));
   return [
-    ...removed.map((id) => ({ op: 'remove', section, id }) as const),
+    ...removed.map((id) => ({ section, id, json: null }) as const),
     ...putsOf(section, after).filter(({ id, json }) => before.get(id) !== json),
   ];
 }

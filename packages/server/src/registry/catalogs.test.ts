@@ -58,7 +58,7 @@ describe('discovered entries', () => {
     expect(seen).toEqual([['c', 'd', 'a']]);
     written();
     await discover({});
-    expect(written().filter(({ op }) => op === 'remove')).toHaveLength(3);
+    expect(written().filter(({ json }) => json === null)).toHaveLength(3);
     expect(entries()).toEqual([]);
   });
 
@@ -101,7 +101,7 @@ describe('discovered entries', () => {
     written();
     const changed = { key: 'b', json: '{"name":"b","n":1.00}' };
     await discover({ tools: [...items('name', ['a']), changed, ...items('name', ['c'])] });
-    expect(written().map((change) => 'json' in change && JSON.parse(change.json).name)).toEqual(['b']);
+    expect(written().map(({ json }) => json !== null && JSON.parse(json).name)).toEqual(['b']);
     expect(served()[1]).toEqual(['{"name":"b","n":1.00}']);
   });
 

@@ -17,7 +17,6 @@ export interface RecordForm<Stored> {
  * A record to be stored. Its text is created when the store reads it, a slice at a time; the record is immutable.
  */
 export class PutChange<Stored> implements RecordedPut {
-  readonly op = 'put';
   readonly #stored: Stored;
   readonly #form: RecordForm<Stored>;
 

@@ -103,7 +103,7 @@ describe('a copy of a discovered tool', () => {
     await discover({ tools: items('name', ['a', 'b']) });
     expect(store.journal).toEqual([]);
     await discover({ tools: items('name', ['0', 'a', 'b']) });
-    const put = store.journal.flat().map((change) => change.op === 'put' && JSON.parse(change.json).namespace);
+    const put = store.journal.flat().map((change) => change.json !== null && JSON.parse(change.json).namespace);
     expect(put).toEqual(['default', 'default', 'default']);
   });
 
@@ -245,7 +245,7 @@ describe('a name conflict', () => {
     await commit(registry, (draft) => removeEntry(draft, 'tool', selector));
     // The journal identifies which of the two was removed.
     const id = JSON.stringify(['default', 'a', 'up', 'a', 'copied']);
-    expect(store.journal.at(-1)).toEqual([{ op: 'remove', section: 'tools', id }]);
+    expect(store.journal.at(-1)).toEqual([{ section: 'tools', id, json: null }]);
     expect(toolNamed('default', 'a')?.discovered).not.toHaveProperty('copied');
     for (const again of await restarts(registry, store)) {
       expect(stateOf(again.current)).toEqual(stateOf(registry.current));

@@ -7,7 +7,7 @@ import { createEntry, removeEntry, updateEntry } from './operations.ts';
 import { registerService, removeServices } from './operations-topology.ts';
 import { Snapshot } from './snapshot.ts';
 import { runSteps } from './steps.ts';
-import { serialized } from './store/fixtures/changes.ts';
+import { storedChanges } from './store/fixtures/changes.ts';
 
 function namespace(name: string): Namespace {
   return parseNamespace(name) ?? DEFAULT_NAMESPACE;
@@ -127,7 +127,7 @@ describe.each(CHANGES)('%s', (_name, change) => {
     );
     const draft = new Draft(base);
     runSteps(draft.attempt((current) => createEntry(current, 'tool', { ...TOOL, name: 'first', namespace: 'ops' })));
-    const noted = serialized(draft.changes);
+    const noted = storedChanges(draft.changes);
     const fails = () =>
       runSteps(
         draft.attempt((current) => {
@@ -136,7 +136,7 @@ describe.each(CHANGES)('%s', (_name, change) => {
         }),
       );
     expect(fails).toThrow('too late');
-    expect(serialized(draft.changes)).toEqual(noted);
+    expect(storedChanges(draft.changes)).toEqual(noted);
     runSteps(draft.attempt((current) => createEntry(current, 'tool', { ...TOOL, name: 'last' })));
     const { snapshot } = runSteps(draft.finishInSteps());
     expect(shown(snapshot)).toEqual(shown(alone.snapshot));

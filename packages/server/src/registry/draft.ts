@@ -19,12 +19,12 @@ import type { DraftIndex, EntryIndex } from './entry-index.ts';
 import { DraftOperation, type OperationEffect, revokesAccess } from './revoked-access.ts';
 import { emptyNamespace, type NamespaceState, Services, Snapshot } from './snapshot.ts';
 import { forEachInSteps, isSteps, PER_STEP, type Steps } from './steps.ts';
-import type { StoredChange } from './store/record-log.ts';
 import {
   type RecordedChange,
   type RecordedPut,
   type Section,
   STORED_SECTIONS,
+  type StoredChange,
   type StoredRecords,
   type StoredSection,
   UNKNOWN_MEMBERS,
@@ -306,7 +306,7 @@ export class Draft {
   /** `promoted`: the entry that is served under the key from now on. */
   #recordRemoval(section: Section, id: string, promoted?: Entry): void {
     if (!this.#recording) return;
-    this.changes.push({ op: 'remove', section, id, promoted: promoted && new PutChange(promoted, this.#entryForm) });
+    this.changes.push({ section, id, json: null, promoted: promoted && new PutChange(promoted, this.#entryForm) });
   }
 
   /** Copies the indexes, because prebuilt lists belong to an index. */
@@ -371,7 +371,7 @@ export function* recordsOf(snapshot: Snapshot): Generator<RecordedPut> {
   };
   for (const section of STORED_SECTIONS) {
     if (section !== UNKNOWN_MEMBERS) yield* sources[section]();
-    for (const [id, json] of snapshot.unusable.get(section) ?? []) yield { op: 'put', section, id, json };
+    for (const [id, json] of snapshot.unusable.get(section) ?? []) yield { section, id, json };
   }
 }
 

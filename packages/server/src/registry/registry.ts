@@ -8,11 +8,12 @@ import { StateRestorer } from './restore.ts';
 import type { OperationEffect } from './revoked-access.ts';
 import { Snapshot } from './snapshot.ts';
 import type { Steps } from './steps.ts';
-import type { LogConsumer, RecordLog, StoredChange } from './store/record-log.ts';
+import type { LogConsumer, RecordLog } from './store/record-log.ts';
 import {
   type Commit,
   type RecordedPut,
   STORED_SECTIONS,
+  type StoredChange,
   type StoredRecords,
   UnavailableStoreError,
 } from './store/store.ts';

@@ -3,10 +3,10 @@ import { DEFAULT_NAMESPACE, type Entry, KINDS, type Kind, SECTION } from './entr
 import { type SharedMembers, sharedMembers } from './serialize.ts';
 import { Snapshot } from './snapshot.ts';
 import { forEachInSteps, runSteps, type Steps } from './steps.ts';
-import type { StoredChange } from './store/record-log.ts';
 import {
   SECTIONS,
   STORED_SECTIONS,
+  type StoredChange,
   type StoredRecord,
   type StoredRecords,
   type StoredSection,

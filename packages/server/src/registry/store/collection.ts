@@ -2,8 +2,8 @@ import { Emitter } from '@sluice/protocol/emitter';
 import { tryParseJson } from '@sluice/protocol/json/parse';
 import type { z } from 'zod';
 import { mergePatch } from './merge-patch.ts';
-import { type LogConsumer, type RecordLog, replacement, type StoredChange } from './record-log.ts';
-import type { Commit, RecordedChange, RecordedPut, StoredRecords } from './store.ts';
+import { type LogConsumer, type RecordLog, replacement } from './record-log.ts';
+import type { Commit, RecordedChange, RecordedPut, StoredChange, StoredRecords } from './store.ts';
 
 /** Where a {@link Collection} has its records in memory. */
 export interface RecordTable<Content> {
@@ -200,7 +200,7 @@ export class Collection<Content> implements LogConsumer {
   }
 
   #changeOf(id: string, before: Content | undefined, after: Content | undefined): RecordedChange {
-    if (after === undefined) return { op: 'remove', section: this.#options.name, id };
+    if (after === undefined) return { section: this.#options.name, id, json: null };
     return this.#putOf(id, before, after);
   }
 
@@ -208,7 +208,6 @@ export class Collection<Content> implements LogConsumer {
     const { name, encode = (content: Content) => content, expires } = this.#options;
     const value = encode(after);
     return {
-      op: 'put',
       section: name,
       id,
       json: JSON.stringify(value),

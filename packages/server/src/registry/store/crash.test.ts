@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import type { Change } from './fixtures/changes.ts';
 import { Ledger, tool, withoutTool } from './fixtures/ledger.ts';
 import { ManualClock } from './fixtures/manual-clock.ts';
 import { openRegistryLog } from './fixtures/registry-log.ts';
 import { CRASHES, type Fault, VolatileFiles } from './fixtures/volatile-files.ts';
 import type { Processes } from './lock.ts';
 import { memoryLog, type RecordLog } from './record-log.ts';
+import type { StoredChange } from './store.ts';
 
 const FOLDER = '/registry';
 
@@ -29,7 +29,7 @@ async function start(files: VolatileFiles): Promise<Running> {
 /**
  * The commits of a workload: each puts a pair, so that a partial one would be visible, and some remove earlier ones.
  */
-function commitAt(index: number): Change[] {
+function commitAt(index: number): StoredChange[] {
   const changes = [tool(`left ${index % 7}`, { index }), tool(`right ${index % 7}`, { index })];
   if (index % 3 === 0) changes.push(withoutTool(`left ${(index + 3) % 7}`), withoutTool(`right ${(index + 3) % 7}`));
   return changes;

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Files } from './files.ts';
-import { type Change, noEntries } from './fixtures/changes.ts';
+import { noEntries } from './fixtures/changes.ts';
 import { Ledger, tool, withoutTool } from './fixtures/ledger.ts';
 import { ManualClock } from './fixtures/manual-clock.ts';
 import { RecordedLog } from './fixtures/recorded-log.ts';
@@ -13,6 +13,7 @@ import { changesLine } from './journal-line.ts';
 import { ChecksummedLog } from './journaled-file.ts';
 import type { Processes } from './lock.ts';
 import { memoryLog, type RecordLog } from './record-log.ts';
+import type { StoredChange } from './store.ts';
 
 let parent: string;
 let folder: string;
@@ -51,7 +52,7 @@ async function put(name: string, content: string | Buffer): Promise<void> {
 }
 
 /** Writes one generation of the journal, with one commit. */
-async function putJournal(generation: number, change: Change): Promise<void> {
+async function putJournal(generation: number, change: StoredChange): Promise<void> {
   const log = new ChecksummedLog(disk, join(folder, `registry.journal.${generation}`));
   await log.append(changesLine([change]) ?? []);
 }
@@ -131,7 +132,7 @@ describe('commits', () => {
   it('keep the exact text of an entry over journal, snapshot and journal again', async () => {
     const json = '{"name":"☕","big":9223372036854775807,"float":1.0,"esc":"\\u00e9\\/"}';
     const first = await start();
-    await first.ledger.commit(first.store, [{ op: 'put', section: 'tools', id: '☕', json }]);
+    await first.ledger.commit(first.store, [{ section: 'tools', id: '☕', json }]);
     const second = await start();
     expect([...second.ledger.texts.values()]).toEqual([json]);
     await second.store.close();

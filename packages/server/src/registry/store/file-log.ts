@@ -186,7 +186,7 @@ export class FileLog implements RecordLog {
     }
     log.error(`${folder}/${snapshotName} ${problem}`);
     log.error(`copied corrupt file ${snapshotName} to ${copy}; starting without them`, { folder });
-    const changes = this.#unclaimed.puts(sections).map(({ section, id }) => ({ op: 'remove', section, id }) as const);
+    const changes = this.#unclaimed.puts(sections).map(({ section, id }) => ({ section, id, json: null }) as const);
     await this.commit({ changes, publish: () => undefined });
   }
 }

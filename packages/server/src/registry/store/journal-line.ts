@@ -27,10 +27,11 @@ export function changesLine(changes: readonly RecordedChange[]): Iterable<string
 }
 
 function operationText(change: RecordedChange): string {
-  const { op, section, id } = change;
-  if (change.op === 'remove') return JSON.stringify([op, section, id]);
+  const { section, id } = change;
   const patch = change.patch?.();
-  return JSON.stringify(patch ? ['patch', section, id, patch] : [op, section, id, change.json]);
+  if (patch) return JSON.stringify(['patch', section, id, patch]);
+  const { json } = change;
+  return JSON.stringify(json === null ? ['remove', section, id] : ['put', section, id, json]);
 }
 
 /** The operations of a line, each of which is parsed when it is read, and throws {@link CorruptFileError} if it is unknown. */

@@ -29,7 +29,6 @@ it.each([
       if (id === 'bad' && where === step) throw new Error('wrong');
     };
     const change = {
-      op: 'put' as const,
       section: 'tools',
       id,
       get json() {
@@ -64,7 +63,7 @@ it('tries a compaction that fails again after the next commit, not at once', asy
     compaction: { fromBytes: 1 },
   });
   writer.open({ hasJournal: false, snapshotBytes: 0 });
-  const change = { op: 'put', section: 'tools', id: 'a', json: '{}' } as const;
+  const change = { section: 'tools', id: 'a', json: '{}' } as const;
   for (const expected of [1, 2]) {
     await writer.put({ changes: [change], publish: () => undefined });
     await expect.poll(() => failures).toBe(expected);

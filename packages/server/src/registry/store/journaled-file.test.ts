@@ -26,8 +26,8 @@ function read(bytes: Buffer): { commits: RecordedChange[][]; torn: number } {
       const found = yield* readOperations(line, FILE, offset);
       commits.push(
         Array.from(found, ([op, section, id, json]): RecordedChange => {
-          if (op === 'put') return { op, section, id, json };
-          if (op === 'remove') return { op, section, id };
+          if (op === 'put') return { section, id, json };
+          if (op === 'remove') return { section, id, json: null };
           throw new Error(`unexpected operation ${op}`);
         }),
       );
@@ -39,7 +39,7 @@ function read(bytes: Buffer): { commits: RecordedChange[][]; torn: number } {
 describe('a journal', () => {
   it('returns every commit exactly as written', async () => {
     const json = '{"name":"☕\\ud800","n":9223372036854775807,\n"x":1.0}';
-    const big: RecordedChange = { op: 'put', section: 'tools', id: '☕', json };
+    const big: RecordedChange = { section: 'tools', id: '☕', json };
     const commits = [[big], [withoutTool('a\nb'), tool('c')], [tool('d')]];
     expect(read(await written(...commits))).toEqual({ commits, torn: 0 });
   });

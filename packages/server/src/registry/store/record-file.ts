@@ -62,8 +62,8 @@ export class ReadRecords {
 
   /** Applies a commit. */
   apply(changes: readonly RecordedChange[]): void {
-    for (const { op, section, id, ...put } of changes) {
-      this.#apply(op === 'put' && 'json' in put ? [op, section, id, put.json] : ['remove', section, id]);
+    for (const { section, id, json } of changes) {
+      this.#apply(json === null ? ['remove', section, id] : ['put', section, id, json]);
     }
   }
 
@@ -71,7 +71,7 @@ export class ReadRecords {
   puts(sections: Iterable<string> = this.#sections.keys()): RecordedPut[] {
     return [...sections].flatMap((section) =>
       Array.from(this.#sections.get(section) ?? [], ([id, record]): RecordedPut => {
-        return { op: 'put', section, id, json: textOf(record) };
+        return { section, id, json: textOf(record) };
       }),
     );
   }

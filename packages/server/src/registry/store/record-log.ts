@@ -1,11 +1,4 @@
-import type { Commit, Conflict, RecordedPut, StoredRecords } from './store.ts';
-
-/** A change of a record that is stored; `json` is null for a removal. */
-export interface StoredChange {
-  readonly section: string;
-  readonly id: string;
-  readonly json: string | null;
-}
+import type { Commit, Conflict, RecordedPut, StoredChange, StoredRecords } from './store.ts';
 
 /** A part of the service whose records are in a log. Its methods are never called at the same time. */
 export interface LogConsumer {

@@ -19,7 +19,7 @@ function read(text: string) {
 function write(entries: Partial<Entries>, extras: readonly string[] = [], generation = 1): string {
   const put =
     (section: string) =>
-    (json: string): RecordedPut => ({ op: 'put', section, id: '', json });
+    (json: string): RecordedPut => ({ section, id: '', json });
   const members = extras.map((text) => `{${text}}`).map(put(UNKNOWN_MEMBERS));
   const records = SECTIONS.flatMap((section) => (entries[section] ?? []).map(put(section)));
   return [...REGISTRY_FORMAT.write([records, members], generation)].join('');
@@ -101,7 +101,7 @@ describe('writing registry.json', () => {
   it('is written in slices of at most a thousand entries, created one at a time', () => {
     let made = 0;
     function* tools(): Generator<RecordedPut> {
-      for (; made < 2_500; made++) yield { op: 'put', section: 'tools', id: '', json: `{"name":"${made}"}` };
+      for (; made < 2_500; made++) yield { section: 'tools', id: '', json: `{"name":"${made}"}` };
     }
     const slices = REGISTRY_FORMAT.write([tools()], 1);
     let text = '';

@@ -3,9 +3,9 @@ import type { ByteRange } from './byte-range.ts';
 import { readOperations } from './journal-line.ts';
 import { CorruptFileError } from './journaled-file.ts';
 import { concatenated, type LogFormat, ReadRecords } from './record-file.ts';
-import type { LogConsumer, StoredChange } from './record-log.ts';
+import type { LogConsumer } from './record-log.ts';
 import { JOURNAL_MEMBER, readSnapshot, SNAPSHOT_NAME, VERSION } from './registry-reader.ts';
-import { type RecordedPut, SECTIONS, type StoredRecords, UNKNOWN_MEMBERS } from './store.ts';
+import { type RecordedPut, SECTIONS, type StoredChange, type StoredRecords, UNKNOWN_MEMBERS } from './store.ts';
 
 /** A slice of a snapshot ends at whichever limit comes first; the event loop turns between slices. */
 const SLICE = { entries: 1_000, characters: 128 * 1024, ms: 4 };

@@ -25,27 +25,27 @@ export interface StoredRecord {
 /** Records by section. Their texts may be created when they are read. */
 export type StoredRecords = ReadonlyMap<string, Iterable<StoredRecord>>;
 
-/** A put, as it is passed to a store. */
-export interface RecordedPut extends StoredRecord {
-  readonly op: 'put';
+/** A change of a record that is stored; `json` is null for a removal. */
+export interface StoredChange {
   readonly section: string;
+  readonly id: string;
+  readonly json: string | null;
+}
+
+/** A change, as it is passed to a log. */
+export interface RecordedChange extends StoredChange {
   /** When the record may be removed, in milliseconds since the epoch; undefined for never. */
   readonly expires?: number | undefined;
   /** The JSON Merge Patch that makes it from the stored record; undefined if there is none. */
   readonly patch?: () => object | undefined;
-}
-
-/** A removal, as it is passed to a store. */
-export interface RecordedRemoval {
-  readonly op: 'remove';
-  readonly section: string;
-  readonly id: string;
-  /** The shadowed record that is served from now on. */
+  /** Of a removal: the shadowed record that is served from now on. */
   readonly promoted?: RecordedPut | undefined;
 }
 
-/** A change, as it is passed to a store. */
-export type RecordedChange = RecordedPut | RecordedRemoval;
+/** A record, as it is passed to a log. */
+export interface RecordedPut extends RecordedChange {
+  readonly json: string;
+}
 
 /** Changes that become durable together. */
 export interface Commit {

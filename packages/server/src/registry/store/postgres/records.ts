@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { StoredChange } from '../record-log.ts';
-import type { RecordedChange, StoredRecord } from '../store.ts';
+import type { RecordedChange, StoredChange, StoredRecord } from '../store.ts';
 import type { Transaction } from './database.ts';
 
 /** Rows read at once. */
@@ -164,8 +163,6 @@ interface RecordRow extends StoredChange {
   readonly isNew: boolean;
 }
 
-const REMOVED = { json: null, expires: undefined } as const;
-
 /** Some changes of a commit. */
 class Batch {
   readonly #revision: number;
@@ -185,7 +182,7 @@ class Batch {
   add(position: number, change: RecordedChange): void {
     const row = this.#setRecord(position, change);
     this.#changes.push({ position, section: row.section, id: row.id, json: row.json });
-    if (change.op === 'remove' && change.promoted) this.#setRecord(position, change.promoted);
+    if (change.promoted) this.#setRecord(position, change.promoted);
   }
 
   async write(transaction: Transaction): Promise<void> {
@@ -246,9 +243,7 @@ class Batch {
     );
   }
 
-  #setRecord(position: number, change: RecordedChange): RecordRow {
-    const { section, id } = change;
-    const { json, expires } = change.op === 'put' ? change : REMOVED;
+  #setRecord(position: number, { section, id, json, expires }: RecordedChange): RecordRow {
     const key = `${section} ${id}`;
     const before = this.#records.get(key);
     const isNew = before !== undefined && (before.isNew || (before.json === null && json !== null));

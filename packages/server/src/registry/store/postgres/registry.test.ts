@@ -84,7 +84,7 @@ test('commits of which the confirmation of one is lost do not wait for each othe
   await using a = await startReplica(url.href);
   for (let round = 0; round < 5; round++) {
     losing = true;
-    const put = (id: string) => ({ op: 'put', section: 's', id, json: '1' }) as const;
+    const put = (id: string) => ({ section: 's', id, json: '1' }) as const;
     const commits = ['one', 'two'].map((name) => a.log.commit({ changes: [put(`${name}-${round}`)], publish() {} }));
     await expect(Promise.all(commits)).resolves.toBeDefined();
     expect(losing).toBe(false);
@@ -99,7 +99,7 @@ test('a replica whose commits wait for others reads meanwhile, and stays live', 
   let commits: Promise<unknown>[] = [];
   await b.database.transaction('', async (transaction) => {
     await transaction.query('SELECT FROM sluice.state FOR UPDATE');
-    const changes = (at: number) => [{ op: 'put', section: 's', id: `${at}`, json: '1' }] as const;
+    const changes = (at: number) => [{ section: 's', id: `${at}`, json: '1' }] as const;
     commits = Array.from({ length: 10 }, (_, at) => a.log.commit({ changes: changes(at), publish: () => undefined }));
     await a.log.refresh();
     await a.log.members.renew();
@@ -254,11 +254,7 @@ test('records of a later release are kept under their ids, and no longer once th
   await add(a.registry, 't');
   const write = (id: string, json: string | null) =>
     a.log.commit({
-      changes: [
-        json === null
-          ? { op: 'remove', section: 'tools', id, promoted: undefined }
-          : { op: 'put', section: 'tools', id, json },
-      ],
+      changes: [json === null ? { section: 'tools', id, json: null } : { section: 'tools', id, json }],
       publish: () => undefined,
     });
   await using b = await startReplica(url);

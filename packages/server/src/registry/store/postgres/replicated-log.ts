@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { LogConsumer, RecordLog, StoredChange } from '../record-log.ts';
+import type { LogConsumer, RecordLog } from '../record-log.ts';
 import {
   type Commit,
   type Conflict,
   ReadOnlyStoreError,
+  type StoredChange,
   type StoredRecord,
   StoreError,
   type StoreLog,

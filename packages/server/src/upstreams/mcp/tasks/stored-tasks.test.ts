@@ -76,7 +76,7 @@ it('compacts a journal that has become long', async () => {
 it('names a file that is damaged', async () => {
   const folder = await newFolder();
   const records = await FileLog.open({ folder, files: diskFiles(), log, recover: false });
-  const changes = [{ op: 'put', section: 'tasks', id: 'a', json: '{}' }] as const;
+  const changes = [{ section: 'tasks', id: 'a', json: '{}' }] as const;
   await records.commit({ changes, publish: () => undefined });
   await records.close();
   await expect(openIn(folder)).rejects.toThrow(`${folder}/records.snapshot has tasks that cannot be used: "a".kind: `);
