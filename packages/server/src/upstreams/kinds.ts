@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { BRIDGE_HINT, isStdioCommand } from '@sluice/contract/stdio-command';
 import type { Forward } from '../registry/entries.ts';
-import { mcpHttp } from './mcp/http-kind.ts';
+import { mcpHttp } from './mcp/forward-connection.ts';
 import type { ForwardTarget, UpstreamKind } from './upstream-kind.ts';
 
 /** The kinds of upstreams. */

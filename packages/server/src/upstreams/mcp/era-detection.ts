@@ -1,11 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { isJsonObject } from '@sluice/protocol/json/parse';
-import { type Era, LEGACY_VERSIONS, MODERN_ERROR_CODES, MODERN_VERSIONS } from '@sluice/protocol/mcp/constants';
-import { quoted, UpstreamError } from '../../http/client/errors.ts';
-import { withAuthorizationServers } from './authorization-servers.ts';
+import type { Era } from '@sluice/protocol/mcp/constants';
+import { UpstreamError } from '../../http/client/errors.ts';
+import { noEraError, provesModern, withAuthorizationServers } from './failed-probe.ts';
 import { type LegacyClient, type ModernClient, openLegacy, openModern, type RpcClientOptions } from './rpc-client.ts';
 import { isInconclusive } from './rpc-request.ts';
-import { usesSseTransport } from './sse-transport.ts';
 
 /**
  * Eras that an upstream supports: a set, since servers may support both. At least one is proved, by the open client that
@@ -71,18 +70,14 @@ async function attemptBoth(options: RpcClientOptions, legacy: boolean, graceMs: 
 /** The result of the attempts. Rejects like {@link EraCache.probe}. */
 async function evaluate(options: RpcClientOptions, attempts: Attempts): Promise<EraProbe> {
   const { legacy: old = {}, modern } = attempts;
-  const { transport, signal } = options;
   const errors = { legacy: old.error, modern: modern.error };
   const inconclusive = ERAS.flatMap((era) => {
     const error = errors[era];
     return error && !isConclusive(error) ? { era, error } : [];
   });
   if (old.client === undefined && modern.client === undefined) {
-    if (inconclusive[0]) throw await withAuthorizationServers(inconclusive[0].error, transport, signal);
-    const proof = [modern.error, old.error].find((error) => error && provesModern(error));
-    if (proof) throw rejectingModernError(transport.address, proof);
-    const isOld = await usesSseTransport(transport, signal);
-    throw isOld ? sseTransportError(transport.address) : notMcpError(transport.address, old.error, modern.error);
+    if (inconclusive[0]) throw await withAuthorizationServers(inconclusive[0].error, options);
+    throw await noEraError(options, errors);
   }
   const clients = { legacy: old.client, modern: modern.client };
   const eras = new Set(ERAS.filter((era) => clients[era] !== undefined));
@@ -123,47 +118,6 @@ async function attempt<Client>(opening: Promise<Client>, onProved = () => {}): P
 function isConclusive({ kind, status = 0 }: UpstreamError): boolean {
   if (kind === 'http') return !isInconclusive(status);
   return kind === 'rpc' || kind === 'invalid';
-}
-
-function provesModern({ code }: UpstreamError): boolean {
-  return code !== undefined && MODERN_ERROR_CODES.has(code);
-}
-
-/** Error for a server with the transport of version 2024-11-05. */
-function sseTransportError(address: string): UpstreamError {
-  const what = 'is an MCP server with the HTTP+SSE transport of 2024-11-05, which is not supported';
-  const remedy =
-    'use its Streamable HTTP address (often /mcp), or put a bridge in front of it (docs/other-transports.md)';
-  return new UpstreamError('invalid', address, what, { remedy });
-}
-
-/** Error for an upstream that was probed for both eras and has neither. */
-function notMcpError(address: string, legacy?: UpstreamError, modern?: UpstreamError): UpstreamError {
-  const isSame = legacy?.status !== undefined && legacy.status === modern?.status;
-  const errors = (isSame ? [legacy] : [legacy, modern]).filter((error) => error !== undefined);
-  const reasons = new Set(errors.map(({ what }) => `it ${what}`));
-  const remedies = new Set(errors.flatMap(({ remedy }) => remedy ?? []));
-  const remedy = remedies.size > 0 ? [...remedies].join(', or ') : undefined;
-  const what = `is not an MCP server: ${[...reasons].join('; ')}`;
-  return new UpstreamError('invalid', address, what, { cause: legacy, remedy });
-}
-
-/** Error for an upstream that has proved the modern era by this error, and cannot be used in it. */
-function rejectingModernError(address: string, proof: UpstreamError): UpstreamError {
-  const versions = supportedVersions(proof.data);
-  const isKnown = versions.some((version) => MODERN_VERSIONS.includes(version) || LEGACY_VERSIONS.includes(version));
-  const what =
-    versions.length > 0 && !isKnown
-      ? `supports only unknown versions of MCP: ${quoted(versions.join(', '))}`
-      : `supports the modern era of MCP but rejects requests: it ${proof.what}`;
-  const remedy = 'update the upstream, or Sluice';
-  return new UpstreamError('invalid', address, what, { cause: proof, remedy });
-}
-
-/** Versions that an error lists as supported; empty if there are none. */
-function supportedVersions(data: unknown): string[] {
-  const supported = isJsonObject(data) ? data.supported : undefined;
-  return Array.isArray(supported) ? supported.filter((version) => typeof version === 'string') : [];
 }
 
 /** Time after which known eras of an upstream are probed again. */

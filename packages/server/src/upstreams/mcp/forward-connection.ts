@@ -8,9 +8,10 @@ import type { Forward, KnownCatalog } from '../../registry/entries.ts';
 import type { Registry } from '../../registry/registry.ts';
 import { storedTexts } from '../../registry/snapshot.ts';
 import type { AnnouncedList, Discovery, ForwardConnection, UpstreamChange } from '../forward-connection.ts';
-import type { UpstreamDeps } from '../upstream-kind.ts';
+import type { UpstreamDeps, UpstreamKind } from '../upstream-kind.ts';
 import { CatalogReader, type CatalogReading } from './catalog-reader.ts';
 import { EraCache, type InconclusiveProbe, type ProbeStore } from './era-detection.ts';
+import { testForward } from './forward-test/forward-test.ts';
 import { HealthCheck } from './health-check.ts';
 import { ListReads } from './list-reads.ts';
 import { ListChangeWatcher, type ListChangeWatcherOptions, listsOf } from './streams/list-change-watcher.ts';
@@ -181,4 +182,25 @@ function probeStore({ name, address, registrationId }: Forward, registry: Regist
       return stored()?.catalogs.some(({ era }) => era === 'modern') ?? false;
     },
   };
+}
+
+/** MCP servers that are reached by Streamable HTTP. */
+export const mcpHttp: UpstreamKind = {
+  name: 'mcp',
+  schemes: ['http:', 'https:'],
+  validate: problemWith,
+  connectionKey: ({ address, headers = {}, proxy, compression }) =>
+    JSON.stringify([address, Object.entries(headers).sort(), proxy, compression]),
+  origins: secretOrigins,
+  open: (forward, deps) => new McpForwardConnection(forward, deps),
+  test: (target, { registry: { turns }, catalogLimits: limits, ...deps }) =>
+    testForward(target, { ...deps, turns, limits }),
+};
+
+/** Returns what is wrong with the address of a server. A valid one is used without normalization. */
+function problemWith(address: string): string | undefined {
+  const url = /^https?:\/\/[^/?#\s\\\p{Cc}][^\s\\\p{Cc}]*$/iu.test(address) ? URL.parse(address) : null;
+  if (!url) return 'must be an http or https URL';
+  // It is stored and returned.
+  return url.username === '' && url.password === '' ? undefined : 'must not carry a user name or password';
 }
