@@ -81,9 +81,16 @@ export function memberText(text: string, key: string, start = 0): string | undef
   return found && text.slice(found.start, found.end);
 }
 
-/** The members at a path of keys: several where a key is repeated. Without keys, the text itself. */
-export function findMembers(text: string, path: readonly string[]): Member[] {
-  let found: Member[] = [{ key: '', start: 0, end: text.length }];
+/** The texts of all members of an object by their keys; of duplicates the last one. */
+export function memberTexts(text: string): Map<string, string> {
+  const texts = new Map<string, string>();
+  for (const { key, start, end } of members(text)) texts.set(key, text.slice(start, end));
+  return texts;
+}
+
+/** The members at a path of keys that begins at `start`: several where a key is repeated. Without keys, what is there. */
+export function findMembers(text: string, path: readonly string[], start = 0): Member[] {
+  let found: Member[] = [{ key: '', start, end: text.length }];
   for (const name of path) {
     found = found.flatMap(({ start }) => [...members(text, start)].filter(({ key }) => key === name));
   }

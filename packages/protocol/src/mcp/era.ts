@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { isJsonObject, type JsonObject } from '../json/parse.ts';
-import { elements, memberText, removeAt, replaceAt } from '../json/text.ts';
+import { elements, findMembers, memberText, removeAt, replaceAt } from '../json/text.ts';
 import { acceptsServerRequest, isLogLevel } from './capabilities.ts';
 import {
   type Era,
@@ -165,8 +165,10 @@ export function withoutRetiredCode(
 function elicitations(text: string, { data }: JsonObject): string[] {
   const values = isJsonObject(data) && Array.isArray(data.elicitations) ? data.elicitations : [];
   if (!values.every((value) => isJsonObject(value) && value.mode === 'url' && typeof value.url === 'string')) return [];
-  const all = memberText(memberText(memberText(text, 'error') ?? '', 'data') ?? '', 'elicitations') ?? '';
-  return [...elements(all)].map(({ start, end }) => withoutElicitationId(all.slice(start, end)));
+  const all = findMembers(text, ['error', 'data', 'elicitations']).at(-1);
+  return all
+    ? Array.from(elements(text, all.start), ({ start, end }) => withoutElicitationId(text.slice(start, end)))
+    : [];
 }
 
 /** Removes the `elicitationId` of the legacy era from the params of `elicitation/create`. */

@@ -3,7 +3,7 @@
  * the request that opened the stream.
  */
 import { isJsonObject } from '../json/parse.ts';
-import { applyEdits, type Edit, type Member, members, removeEdits } from '../json/text.ts';
+import { applyEdits, type Edit, findMembers, members, removeAt } from '../json/text.ts';
 
 /** `_meta` of every message on a stream of `subscriptions/listen`: the id of the request that opened it. */
 const META_SUBSCRIPTION_ID = 'io.modelcontextprotocol/subscriptionId';
@@ -39,9 +39,9 @@ export function listenResult(idText: string): string {
  * Replaces the subscription id of an upstream's notification, whose `params` are an object; the rest is unchanged.
  */
 export function withSubscriptionId(text: string, idText: string): string {
-  const params = lastMember(text, 'params', 0);
+  const params = findMembers(text, ['params']).at(-1);
   if (!params) return text;
-  const found = lastMember(text, '_meta', params.start);
+  const found = findMembers(text, ['_meta'], params.start).at(-1);
   const edit =
     found && text[found.start] === '{'
       ? setMember(text, found.start, META_SUBSCRIPTION_ID, idText)
@@ -51,15 +51,10 @@ export function withSubscriptionId(text: string, idText: string): string {
 
 /** Removes the subscription id of an upstream's notification for legacy clients, and a `_meta` that becomes empty. */
 export function withoutSubscriptionId(text: string): string {
-  const params = lastMember(text, 'params', 0);
-  const found = params && lastMember(text, '_meta', params.start);
-  if (!params || !found || !lastMember(text, META_SUBSCRIPTION_ID, found.start)) return text;
-  const isId = (key: string) => key === META_SUBSCRIPTION_ID;
-  const isOnlyMember = members(text, found.start).every(({ key }) => isId(key));
-  return applyEdits(
-    text,
-    isOnlyMember ? removeEdits(text, params.start, (key) => key === '_meta') : removeEdits(text, found.start, isId),
-  );
+  const without = removeAt(text, ['params', '_meta'], (key) => key === META_SUBSCRIPTION_ID);
+  if (without === text) return text;
+  const isEmpty = findMembers(without, ['params', '_meta']).every(({ start }) => members(without, start).next().done);
+  return isEmpty ? removeAt(without, ['params'], (key) => key === '_meta') : without;
 }
 
 function notification(method: string, idText: string, params?: string): string {
@@ -73,17 +68,10 @@ function meta(idText: string): string {
 
 /** Sets a member of the object at `start`; a new one is added at the beginning. */
 function setMember(text: string, start: number, key: string, value: string): Edit {
-  const member = lastMember(text, key, start);
+  const member = findMembers(text, [key], start).at(-1);
   if (member) return { start: member.start, end: member.end, text: value };
   const [first] = members(text, start);
   return { start: start + 1, end: start + 1, text: `"${key}":${value}${first ? ',' : ''}` };
-}
-
-/** The last one of duplicate members, which parsers use. */
-function lastMember(text: string, key: string, start: number): Member | undefined {
-  let found: Member | undefined;
-  for (const member of members(text, start)) if (member.key === key) found = member;
-  return found;
 }
 
 /** The filter of a `subscriptions/listen` request and of its acknowledgment (2026-07-28, "Subscriptions"). */

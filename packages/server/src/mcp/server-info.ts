@@ -1,4 +1,4 @@
-import { members, memberText } from '@sluice/protocol/json/text';
+import { memberText, memberTexts } from '@sluice/protocol/json/text';
 import { methodSegment } from '@sluice/protocol/mcp/capabilities';
 import {
   type Era,
@@ -55,13 +55,8 @@ export function declarationsFor(
 
 /** Members of an object, without null and false, which declare nothing. */
 function declared(json: string | undefined): Map<string, string> {
-  const found = new Map<string, string>();
-  if (json === undefined) return found;
-  for (const { key, start, end } of members(json)) {
-    const text = json.slice(start, end);
-    if (text === 'null' || text === 'false') found.delete(key);
-    else found.set(key, text);
-  }
+  const found = memberTexts(json ?? '{}');
+  for (const [key, text] of found) if (text === 'null' || text === 'false') found.delete(key);
   return found;
 }
 

@@ -8,7 +8,7 @@ import {
   validate,
 } from '@sluice/contract';
 import { isJsonObject, type JsonObject, type JsonValue, parseJson, parseLossless } from '@sluice/protocol/json/parse';
-import { elements, members } from '@sluice/protocol/json/text';
+import { elements, memberTexts } from '@sluice/protocol/json/text';
 import { detach } from '@sluice/protocol/text';
 import { z } from 'zod';
 import {
@@ -69,7 +69,7 @@ export function storedEntry(entry: Entry, shadowed = false): string {
 
 /** Whether another entry is served under the key of a stored one. */
 export function isShadowed(json: string): boolean {
-  return textOfMembers(json).get('shadowed') === 'true';
+  return memberTexts(json).get('shadowed') === 'true';
 }
 
 /** An object of these members, each on its own line. */
@@ -156,7 +156,7 @@ export class MissingForwardError extends Error {
  * file written by hand. Like the functions that read other records, throws an error with what is wrong with an invalid one.
  */
 export function readEntry(kind: Kind, json: string, findForward: FindForward, next: () => number): ReadEntry {
-  const found = textOfMembers(json);
+  const found = memberTexts(json);
   const namespace = namespaceIn(found);
   const name = textIn(found, 'name');
   if (name === undefined) throw new Error('no name');
@@ -227,13 +227,6 @@ function readLabels(text: string | undefined): Labels {
   );
 }
 
-/** The text of each member of an object, the last one of duplicates. */
-function textOfMembers(json: string): Map<string, string> {
-  const found = new Map<string, string>();
-  for (const { key, start, end } of members(json)) found.set(key, json.slice(start, end));
-  return found;
-}
-
 /** The text of each element of an array. */
 function* textOfElements(json = '[]'): Generator<string> {
   for (const { start, end } of elements(json)) yield json.slice(start, end);
@@ -271,7 +264,7 @@ function readDefinition(kind: Kind, found: ReadonlyMap<string, string>): JsonObj
 function readVariants(upstream: string, catalogs: string | undefined, others: string | undefined): EntryVariant[] {
   const variants: EntryVariant[] = [{ json: detach(upstream), catalogs: readVariantCatalogs(catalogs) }];
   for (const other of textOfElements(others)) {
-    const found = textOfMembers(other);
+    const found = memberTexts(other);
     const json = found.get('upstream');
     if (json !== undefined)
       variants.push({ json: detach(json), catalogs: readVariantCatalogs(found.get('catalogues')) });
@@ -348,7 +341,7 @@ function membersAsText(object: object): [string, string][] {
 
 /** Reads a stored namespace. */
 export function readNamespace(json: string): StoredNamespace {
-  const found = textOfMembers(json);
+  const found = memberTexts(json);
   const name = parseNamespace(textIn(found, 'name') ?? '');
   if (!name) throw new Error(`invalid namespace name ${found.get('name')}`);
   return { name, labels: readLabels(found.get('labels')), unknown: unknownIn(found, NAMESPACE_MEMBERS) };
@@ -356,7 +349,7 @@ export function readNamespace(json: string): StoredNamespace {
 
 /** Reads a stored forward; `next` creates a missing registration id, `addressProblem` returns what is wrong with an address. */
 export function readForward(json: string, next: () => number, addressProblem: AddressCheck): Forward {
-  const found = textOfMembers(json);
+  const found = memberTexts(json);
   const name = textIn(found, 'name');
   const address = textIn(found, 'address');
   if (name === undefined || address === undefined) throw new Error('name and address are required');
@@ -394,7 +387,7 @@ export function readForward(json: string, next: () => number, addressProblem: Ad
  * a missing registration id.
  */
 export function readService(json: string, next: () => number): ServiceEntry {
-  const found = textOfMembers(json);
+  const found = memberTexts(json);
   const given = SERVICE_INPUT_MEMBERS.map((member): [string, unknown] => [
     member,
     JSON.parse(found.get(member) ?? 'null'),
@@ -420,7 +413,7 @@ function storedDetached(detached: readonly Entry[]): string {
 
 function readDetached(text: string | undefined, home: ForwardOfEntry): readonly Entry[] | undefined {
   if (text === undefined) return undefined;
-  const sections = textOfMembers(text);
+  const sections = memberTexts(text);
   const detached: Entry[] = [];
   for (const kind of KINDS) {
     for (const json of textOfElements(sections.get(SECTION[kind]))) {
@@ -462,7 +455,7 @@ const knownCatalog = z.object({
 /** Without invalid catalogs, which the next discovery finds again. */
 function readKnownCatalogs(text: string | undefined): KnownCatalog[] {
   return [...textOfElements(text)].flatMap((catalog) => {
-    const found = textOfMembers(catalog);
+    const found = memberTexts(catalog);
     const identity = found.get('identity');
     const capabilities = parseLossless(found.get('capabilities') ?? '{}');
     const { data } = knownCatalog.safeParse(JSON.parse(catalog));

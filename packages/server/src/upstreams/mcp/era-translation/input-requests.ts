@@ -1,5 +1,5 @@
 import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
-import { members, memberText } from '@sluice/protocol/json/text';
+import { findMembers, members, memberText } from '@sluice/protocol/json/text';
 import { acceptsServerRequest } from '@sluice/protocol/mcp/capabilities';
 import { withoutElicitationId } from '@sluice/protocol/mcp/era';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
@@ -71,11 +71,9 @@ export class InputRequests {
    * Removes the requests that a retry contains input for and returns the responses for the upstream. Input that is not
    * an object, or under an unknown key, is ignored.
    */
-  takeResponses({ text, paramsRange }: RequestMessage): string[] {
+  takeResponses({ text }: RequestMessage): string[] {
     const responses: string[] = [];
-    if (!paramsRange) return responses;
-    for (const { key: member, start } of members(text, paramsRange.start)) {
-      if (member !== 'inputResponses') continue;
+    for (const { start } of findMembers(text, ['params', 'inputResponses'])) {
       for (const { key, start: from, end } of members(text, start)) {
         const request = this.#pending.get(key);
         if (!request || text[from] !== '{') continue;

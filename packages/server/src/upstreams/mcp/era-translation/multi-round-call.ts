@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { isJsonObject, type JsonObject, tryParseJson } from '@sluice/protocol/json/parse';
-import { members, memberText, withMembers } from '@sluice/protocol/json/text';
+import { memberText, memberTexts, withMembers } from '@sluice/protocol/json/text';
 import { acceptsServerRequest } from '@sluice/protocol/mcp/capabilities';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import type { NotificationMessage } from '@sluice/protocol/mcp/message';
@@ -187,11 +187,6 @@ export class MultiRoundCall extends ForwardingSink implements InFlightCall {
     this.#context.calls.remove(this);
     this.#serverRequests?.cancelAll();
   }
-}
-
-/** Returns the members of an object as JSON text; of two with one key the last, which is the one that was validated. */
-function memberTexts(text: string): Map<string, string> {
-  return new Map([...members(text)].map(({ key, start, end }) => [key, text.slice(start, end)]));
 }
 
 /** Returns a text of a peer, truncated for a message; `otherwise` for other values. */

@@ -2,6 +2,7 @@ import type { JsonObject } from '@sluice/protocol/json/parse';
 import { memberText } from '@sluice/protocol/json/text';
 import { INTERNAL_ERROR, INVALID_PARAMS, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
+import { paramText } from '@sluice/protocol/mcp/message-text';
 import { declaresTasks, isTerminal, type TaskStatus, taskJson } from '@sluice/protocol/mcp/tasks';
 import type { Target } from '../../../access/target.ts';
 import { errorJson, rpcError } from '../../../http/outcome.ts';
@@ -102,7 +103,7 @@ export class PromotedCalls {
     const call = this.#calls.get(task.id);
     if (!call) return this.#requestLost(method, task);
     if (method === 'tasks/get') return call.state(task);
-    if (method === 'tasks/update') return call.update(memberText(memberText(text, 'params') ?? '{}', 'inputResponses'));
+    if (method === 'tasks/update') return call.update(paramText(text, 'inputResponses'));
     call.cancel();
     return ACKNOWLEDGED;
   }

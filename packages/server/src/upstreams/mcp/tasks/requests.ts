@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
-import { applyEdits, memberText } from '@sluice/protocol/json/text';
+import { memberText } from '@sluice/protocol/json/text';
 import { legacyCapabilities, translatedCapabilities } from '@sluice/protocol/mcp/capabilities';
 import { INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
@@ -9,7 +9,6 @@ import {
   isTerminal,
   readTask,
   relatedTo,
-  reportedTaskEdits,
   type TaskState,
   translatedTask,
   withoutRelatedTask,
@@ -48,12 +47,12 @@ import { isOwnedBy, stateOf } from './task-record.ts';
 import {
   ACKNOWLEDGED,
   observeState,
-  reportedTask,
   TASK_FAILURE,
   taskMessages,
   taskNotFound,
   taskRewriter,
   unusableTask,
+  withReportedTask,
 } from './translation.ts';
 
 export interface TaskRequestsOptions extends TaskDeps {
@@ -249,9 +248,7 @@ export class TaskRequests {
     await task.cancel();
     const state = observeState(task, reply.value);
     if (typeof state === 'string') return unusableTask(state);
-    const text = reply.text();
-    const edits = reportedTaskEdits('legacy', text, 0, reportedTask({ ...task.record, isCanceled: true }));
-    return { kind: 'result', json: applyEdits(text, edits) };
+    return { kind: 'result', json: withReportedTask(task, reply.text()) };
   }
 
   // Between eras.

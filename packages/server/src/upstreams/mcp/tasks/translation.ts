@@ -59,7 +59,7 @@ export function observeState(task: UpstreamTask, value: JsonObject, content: Jso
 }
 
 /** What a client sees of a task in place of what its upstream reports: our id, and a status that is final. */
-export function reportedTask({ id, isCanceled }: TaskRecord): ReportedTask {
+function reportedTask({ id, isCanceled }: TaskRecord): ReportedTask {
   return { id, maxTtlMs: MAX_TTL_MS, status: isCanceled ? 'cancelled' : undefined };
 }
 
