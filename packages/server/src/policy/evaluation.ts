@@ -1,6 +1,7 @@
 import type { ToolCallVerdict } from '@sluice/contract';
 import { truncateBytes } from '@sluice/protocol/text';
 import { visibleEntries } from '../access/access.ts';
+import { BusyError, Turn } from '../http/fair-queue.ts';
 import { quotaOwner } from '../http/quota.ts';
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { Draft } from '../registry/draft.ts';
@@ -13,7 +14,6 @@ import { CANCELED } from '../telemetry/tool-calls/event.ts';
 import type { Span, SpanStart } from '../telemetry/tracing/span.ts';
 import type { EvaluatedRequest, EvaluationInput } from './context.ts';
 import type { LoadedEvaluator } from './evaluator-set.ts';
-import { BusyError, Turn } from './fair-queue.ts';
 import { type LlmClient, LlmError } from './llm/client.ts';
 import { completeWithSchema, LlmCallStats } from './llm/completion.ts';
 import { type ConversationCache, historyReader } from './llm/history.ts';

@@ -1,11 +1,11 @@
 import type { ToolCallVerdict } from '@sluice/contract';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import { truncateBytes } from '@sluice/protocol/text';
+import type { BusyError } from '../http/fair-queue.ts';
 import { type ErrorOutcome, rpcError } from '../http/outcome.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { EvaluatorDecision, EvaluatorFailure } from '../telemetry/metrics/service-metrics.ts';
 import type { EvaluationInput } from './context.ts';
-import type { BusyError } from './fair-queue.ts';
 import type { ActionResponse } from './sandbox/action.ts';
 
 /** JSON-RPC codes that are reserved for evaluators. */

@@ -1,4 +1,5 @@
-import { type QuotaOwner, quotaOwner } from '../http/quota.ts';
+import { FairQueue, Turn } from '../http/fair-queue.ts';
+import { quotaOwner } from '../http/quota.ts';
 import type { StoredPrincipal } from '../identity/principal.ts';
 
 /** Limits of the discoveries that clients cause by declaring new capabilities. */
@@ -21,27 +22,20 @@ export interface DiscoveryCause {
 
 const MINUTE_MS = 60_000;
 
-interface Pending {
-  readonly owner: QuotaOwner;
-  readonly start: () => void;
-}
-
-/**
- * Bounds the discoveries on behalf of clients in rate and number. Those that wait get their turn by namespace, then by user:
- * first those of the principal that has caused the fewest in the last minute.
- */
+/** Bounds the discoveries on behalf of clients in rate and number. Those that wait get their turn by namespace, then by user. */
 export class ClientDiscoveries {
   readonly #limits: ClientDiscoveryLimits;
   readonly #now: () => number;
   /** Times of the last minute by namespace, with the owners. */
   readonly #recent = new Map<string, { readonly name: string; readonly at: number }[]>();
-  readonly #pending: Pending[] = [];
+  readonly #pending: FairQueue<PromiseWithResolvers<void>>;
   #running = 0;
 
   /** `now` returns milliseconds of a monotonic clock. */
   constructor(limits: ClientDiscoveryLimits, now: () => number) {
     this.#limits = limits;
     this.#now = now;
+    this.#pending = new FairQueue(Number.POSITIVE_INFINITY, limits.concurrent);
   }
 
   /**
@@ -50,14 +44,13 @@ export class ClientDiscoveries {
    */
   run(cause: DiscoveryCause, discover: () => Promise<unknown>): Promise<void> | undefined {
     const { perMinute } = this.#limits;
-    const owner = quotaOwner(cause.namespace?.name ?? '', cause.principal, cause.head.address);
-    const { namespace, name } = owner;
+    const { namespace, name } = quotaOwner(cause.namespace?.name ?? '', cause.principal, cause.head.address);
     const recent = this.#recentOf(namespace);
-    if (recent.length >= perMinute) return undefined;
-    if (countOf(recent, name) >= Math.ceil(perMinute / 2)) return undefined;
+    const own = recent.filter((other) => other.name === name);
+    if (recent.length >= perMinute || own.length >= Math.ceil(perMinute / 2)) return undefined;
     this.#recent.set(namespace, [...recent, { name, at: this.#now() }]);
     const turn = Promise.withResolvers<void>();
-    this.#pending.push({ owner, start: turn.resolve });
+    this.#pending.add(turn, new Turn(namespace, name), '', () => undefined);
     this.#startNext();
     return turn.promise.then(async () => {
       try {
@@ -71,18 +64,10 @@ export class ClientDiscoveries {
 
   #startNext(): void {
     if (this.#running >= this.#limits.concurrent) return;
-    let next: Pending | undefined;
-    for (const pending of this.#pending) if (!next || this.#isBefore(pending.owner, next.owner)) next = pending;
+    const next = this.#pending.take();
     if (!next) return;
-    this.#pending.splice(this.#pending.indexOf(next), 1);
     this.#running++;
-    next.start();
-  }
-
-  #isBefore(a: QuotaOwner, b: QuotaOwner): boolean {
-    const [ofA, ofB] = [this.#recentOf(a.namespace), this.#recentOf(b.namespace)];
-    if (a.namespace !== b.namespace) return ofA.length < ofB.length;
-    return countOf(ofA, a.name) < countOf(ofB, b.name);
+    next.resolve();
   }
 
   #recentOf(namespace: string): { readonly name: string; readonly at: number }[] {
@@ -92,8 +77,4 @@ export class ClientDiscoveries {
     else this.#recent.delete(namespace);
     return recent;
   }
-}
-
-function countOf(recent: readonly { readonly name: string }[], name: string): number {
-  return recent.reduce((count, other) => count + (other.name === name ? 1 : 0), 0);
 }

@@ -11,9 +11,9 @@ import {
 import { localhostCertificate } from '../../http/client/certificate.fixture.ts';
 import { CODINGS } from '../../http/client/codings.fixture.ts';
 import { listen } from '../../http/client/listening.fixture.ts';
+import { BusyError, Turn } from '../../http/fair-queue.ts';
 import { Secrets } from '../../http/secrets/secrets.ts';
 import { USER_AGENT } from '../../telemetry/version.ts';
-import { BusyError, Turn } from '../fair-queue.ts';
 import { LlmClient, type LlmConnection, LlmError, type LlmLimits, type LlmMessage } from './client.ts';
 
 const KEY = 'sk-very-secret';

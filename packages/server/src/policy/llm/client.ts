@@ -6,11 +6,11 @@ import { CodingError } from '../../http/client/content-coding.ts';
 import { Egress } from '../../http/client/egress.ts';
 import { ProxyError } from '../../http/client/egress-proxies.ts';
 import { UpstreamError } from '../../http/client/errors.ts';
+import { BusyError, FairQueue, Turn } from '../../http/fair-queue.ts';
 import { Secrets } from '../../http/secrets/secrets.ts';
 import { errorCode } from '../../registry/store/files.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
 import { USER_AGENT } from '../../telemetry/version.ts';
-import { BusyError, FairQueue, Turn } from '../fair-queue.ts';
 import { type ErrorDetails, type ErrorResponse, readAnswer, readErrorResponse } from './response.ts';
 
 /** LLM connection of evaluators. Responses, revisions and logs contain its name only; the other members never leave the process. */

@@ -1,4 +1,4 @@
-import type { Turn } from '../fair-queue.ts';
+import type { Turn } from '../../http/fair-queue.ts';
 import { type LlmClient, type LlmConnection, LlmError, type LlmMessage } from './client.ts';
 import { sanitizeText } from './prompt.ts';
 import type { CompiledSchema } from './result-schema.ts';

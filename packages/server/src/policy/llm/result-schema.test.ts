@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { BusyError, Turn } from '../fair-queue.ts';
+import { BusyError, Turn } from '../../http/fair-queue.ts';
 import { ResultSchemaError, ResultSchemas } from './result-schema.ts';
 
 const opened: ResultSchemas[] = [];

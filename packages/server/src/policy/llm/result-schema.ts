@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Worker } from 'node:worker_threads';
-import { type BusyError, FairQueue, Turn } from '../fair-queue.ts';
+import { type BusyError, FairQueue, Turn } from '../../http/fair-queue.ts';
 
 /** Time limit for compiling a schema, or validating one text. */
 const DEADLINE_MS = 1_000;

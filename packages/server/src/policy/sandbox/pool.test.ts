@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { BusyError, Turn } from '../fair-queue.ts';
+import { BusyError, Turn } from '../../http/fair-queue.ts';
 import type { Action, ActionRun } from './action.ts';
 import { children } from './fixtures/child-processes.ts';
 import { injected } from './fixtures/injected.ts';

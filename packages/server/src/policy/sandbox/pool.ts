@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os';
+import { FairQueue, Turn } from '../../http/fair-queue.ts';
 import type { HostCounts } from '../../telemetry/metrics/service-metrics.ts';
-import { FairQueue, Turn } from '../fair-queue.ts';
 import {
   type Action,
   ActionFailure,
