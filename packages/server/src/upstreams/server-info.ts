@@ -1,5 +1,5 @@
 import type { ServerInfo } from '@sluice/contract';
-import { members, memberText } from '@sluice/protocol/json/text';
+import { memberText, memberTexts, stringValue } from '@sluice/protocol/json/text';
 import { META_SERVER_INFO } from '@sluice/protocol/mcp/constants';
 import type { KnownCatalog } from '../registry/entries.ts';
 
@@ -9,35 +9,23 @@ import type { KnownCatalog } from '../registry/entries.ts';
 export function readServerInfo(catalogs: readonly Pick<KnownCatalog, 'identity'>[]): ServerInfo | undefined {
   const [first] = catalogs;
   if (!first?.identity.startsWith('{')) return undefined;
-  const { identity } = first;
   // The text is not parsed as a whole: it may be of any size and depth.
-  const server =
-    objectMember(identity, 'serverInfo') ?? objectMember(memberText(identity, '_meta') ?? '{}', META_SERVER_INFO);
-  const capabilities = memberNames(memberText(identity, 'capabilities') ?? '{}');
-  const extensions = memberNames(memberText(memberText(identity, 'capabilities') ?? '{}', 'extensions') ?? '{}');
+  const identity = memberTexts(first.identity);
+  const given = identity.get('serverInfo') ?? memberText(identity.get('_meta') ?? '{}', META_SERVER_INFO);
+  const server = memberTexts(given ?? '{}');
+  const capabilities = memberTexts(identity.get('capabilities') ?? '{}');
   return {
-    serverName: stringMember(server, 'name') ?? '',
-    version: stringMember(server, 'version') ?? '',
-    description: stringMember(server, 'description'),
-    websiteUrl: stringMember(server, 'websiteUrl'),
-    capabilities: capabilities.filter((name) => name !== 'extensions' && name !== 'experimental'),
-    extensions,
-    instructions: stringMember(identity, 'instructions'),
+    serverName: stringOf(server.get('name')) ?? '',
+    version: stringOf(server.get('version')) ?? '',
+    description: stringOf(server.get('description')),
+    websiteUrl: stringOf(server.get('websiteUrl')),
+    capabilities: [...capabilities.keys()].filter((name) => name !== 'extensions' && name !== 'experimental'),
+    extensions: [...memberTexts(capabilities.get('extensions') ?? '{}').keys()],
+    instructions: stringOf(identity.get('instructions')),
   };
 }
 
-/** Text of a member with an object value. */
-function objectMember(json: string, key: string): string | undefined {
-  const text = memberText(json, key);
-  return text?.startsWith('{') ? text : undefined;
-}
-
-/** Value of a member with a string value. */
-function stringMember(json: string | undefined, key: string): string | undefined {
-  const text = json === undefined ? undefined : memberText(json, key);
-  return text?.startsWith('"') ? String(JSON.parse(text)) : undefined;
-}
-
-function memberNames(json: string): string[] {
-  return [...members(json)].map(({ key }) => key);
+/** Value of a JSON string; undefined for other values. */
+function stringOf(json: string | undefined): string | undefined {
+  return json?.startsWith('"') ? stringValue(json) : undefined;
 }

@@ -86,8 +86,6 @@ export class Tasks implements TaskTable {
   readonly #records = new Collection({ name: 'tasks', schema: recordSchema, expires: ({ expires }) => expires });
   readonly #limits: TaskLimits;
   readonly #tasks = new Map<string, Task>();
-  /** By the session of the client that created them, the oldest first. */
-  readonly #bySession = new Map<string, Set<UpstreamTask>>();
   /** The latest one by {@link placesOf}: an upstream may use an id for any number of tasks. */
   readonly #latest = new Map<string, Task>();
   readonly #quota: Quota<Task>;
@@ -198,7 +196,8 @@ export class Tasks implements TaskTable {
 
   /** Returns the tasks that were created in a session of a client, oldest first. */
   ofSession(clientSession: string): UpstreamTask[] {
-    return [...(this.#bySession.get(clientSession) ?? [])];
+    const all = this.#tasks.values().filter(isUpstreamTask);
+    return [...all.filter(({ record }) => record.clientSession === clientSession)];
   }
 
   /** Returns the task whose result a call of a legacy client waits for; `idText` is the id of the call. */
@@ -274,9 +273,6 @@ export class Tasks implements TaskTable {
     this.#tasks.set(task.id, task);
     this.#quota.set(task, record.holder, 1);
     for (const key of placesOf(record)) this.#latest.set(key, task);
-    if (!isUpstreamTask(task)) return task;
-    const { clientSession } = task.record;
-    if (clientSession !== undefined) this.#bySession.getOrInsertComputed(clientSession, () => new Set()).add(task);
     return task;
   }
 
@@ -287,11 +283,6 @@ export class Tasks implements TaskTable {
     this.#tasks.delete(task.id);
     this.#quota.delete(task);
     this.#removePlaces(task, task.record);
-    if (isUpstreamTask(task)) {
-      const { clientSession = '' } = task.record;
-      const siblings = this.#bySession.get(clientSession);
-      if (siblings?.delete(task) && siblings.size === 0) this.#bySession.delete(clientSession);
-    }
     this.removed.emit(task.record);
     return true;
   }
