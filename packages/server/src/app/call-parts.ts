@@ -1,6 +1,6 @@
 import type { Snapshot } from '../registry/snapshot.ts';
 import type { ReplicatedLog } from '../registry/store/postgres/replicated-log.ts';
-import { Calls } from '../upstreams/calls.ts';
+import { Calls } from '../upstreams/call-stages.ts';
 import { type ConnectionSources, connectionOf } from '../upstreams/connections.ts';
 import { SuspendedCalls } from '../upstreams/mcp/era-translation/suspended-calls.ts';
 import { McpConnection, type McpParts } from '../upstreams/mcp/mcp-connection.ts';

@@ -1,4 +1,4 @@
-import { REPLICA_LISTENER } from '../exchange/head.ts';
+import { REPLICA_LISTENER } from '../exchange/exchange.ts';
 import { formatAddress, type ListenAddress } from '../http/address.ts';
 import { BodyBudget } from '../http/body-budget.ts';
 import { createHostRule } from '../http/host-rule.ts';

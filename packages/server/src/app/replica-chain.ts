@@ -1,7 +1,7 @@
 import { HEADER_LAST_EVENT_ID, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
 import { paramText } from '@sluice/protocol/mcp/message-text';
 import { TASK_REQUESTS } from '@sluice/protocol/mcp/methods';
-import { REPLICA_LISTENER } from '../exchange/head.ts';
+import { REPLICA_LISTENER } from '../exchange/exchange.ts';
 import { followedBy } from '../http/chain.ts';
 import { rpcError } from '../http/outcome.ts';
 import type { PeerClient, PeerRequest } from '../http/peer-client.ts';

@@ -1,7 +1,7 @@
 import type { Replica as ReplicaBody } from '@sluice/contract';
 import type { TokenSealer } from '@sluice/protocol/seal';
 import type { z } from 'zod';
-import { REPLICA_LISTENER } from '../exchange/head.ts';
+import { REPLICA_LISTENER } from '../exchange/exchange.ts';
 import { formatAddress } from '../http/address.ts';
 import { PEER_CLIENT, PEER_LISTENER, PEER_QUERIES, PeerClient, peerKey, peerServerTls } from '../http/peer-client.ts';
 import { Peers, type QueryHandlers, serveQuery } from '../http/peers.ts';

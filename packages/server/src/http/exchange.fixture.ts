@@ -1,5 +1,5 @@
 import { Socket } from 'node:net';
-import type { RequestHead } from '../exchange/head.ts';
+import type { RequestHead } from '../exchange/exchange.ts';
 import type { ResponseLike } from './exchange.ts';
 import { ServerRequest } from './server/request.ts';
 

@@ -1,7 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
-import { Exchange } from '../exchange/exchange.ts';
-import type { RequestHead } from '../exchange/head.ts';
+import { Exchange, type RequestHead } from '../exchange/exchange.ts';
 import type { ResponseHeaders } from './client/client.ts';
 import type { ServerRequest } from './server/request.ts';
 

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { RequestHead } from '../exchange/head.ts';
+import type { RequestHead } from '../exchange/exchange.ts';
 import type { Authenticate, Rejected, Requirement } from '../identity/authenticator.ts';
 import type { Principal } from '../identity/principal.ts';
 import type { RequestTelemetry } from '../telemetry/request-telemetry.ts';

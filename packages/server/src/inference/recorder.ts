@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { correlationOf } from '../exchange/correlation.ts';
-import type { RequestHead } from '../exchange/head.ts';
+import type { RequestHead } from '../exchange/exchange.ts';
 import type { Filter } from '../http/chain.ts';
 import type { ResponseHeaders } from '../http/client/client.ts';
 import { mediaType } from '../http/client/response-parser.ts';

@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream';
-import { MANAGEMENT_LISTENER } from '../exchange/head.ts';
+import { MANAGEMENT_LISTENER } from '../exchange/exchange.ts';
 import { type BodyBudget, NO_MEMORY, RETRY_AFTER_SECONDS } from '../http/body-budget.ts';
 import { UpstreamError } from '../http/client/errors.ts';
 import type { HeaderEdits } from '../http/exchange.ts';

@@ -6,8 +6,8 @@ import { MESSAGE_LIMITS, type Message, type RequestMessage } from '@sluice/proto
 import { truncateCharacters } from '@sluice/protocol/text';
 import { Turns } from '@sluice/protocol/turns';
 import type { Correlation } from '../exchange/correlation.ts';
+import type { RequestHead } from '../exchange/exchange.ts';
 import type { ExchangeFacts } from '../exchange/facts.ts';
-import type { RequestHead } from '../exchange/head.ts';
 import type { Principal } from '../identity/principal.ts';
 import type { NamespaceState } from '../registry/snapshot.ts';
 import type { CancelableInput } from '../upstreams/in-flight-calls.ts';

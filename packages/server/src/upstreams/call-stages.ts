@@ -2,18 +2,20 @@ import { INTERNAL_ERROR, NAME_PARAM } from '@sluice/protocol/mcp/constants';
 import { type Access, type Permit, requirePermit } from '../access/access.ts';
 import type { Target } from '../access/target.ts';
 import type { ErrorOutcome } from '../http/outcome.ts';
+import { type Entry, FORWARD_HEADERS_LABEL } from '../registry/entries.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { toolCallIdentity } from '../telemetry/tool-calls/event.ts';
 import type { ToolCallSink } from '../telemetry/tool-calls/events.ts';
-import type { ClientFacts } from './client-facts.ts';
+import { type ClientFacts, type ClientRequest, clientFacts } from './client-facts.ts';
 import type { UpstreamConnection } from './connection.ts';
-import { deferOutcome, type RequestOutcome, startOutcome } from './deferred-outcome.ts';
+import { type DeferredOutcome, deferOutcome, type RequestOutcome, startOutcome } from './deferred-outcome.ts';
 import { CancelableRequest, type InFlightCalls } from './in-flight-calls.ts';
 import { SuspendableCall } from './mcp/era-translation/suspendable-call.ts';
 import type { SuspendedCalls } from './mcp/era-translation/suspended-calls.ts';
 import type { PromotableCall, PromotedCalls } from './mcp/tasks/promoted-call.ts';
 import { ObservedSink } from './observed-sink.ts';
 import type { ResponseSink } from './response-sink.ts';
+import type { UpstreamHeaders } from './upstream-headers.ts';
 
 /** Executes a request; the call ends once, by `sink.complete`. */
 export type CallHandler = (permit: Permit, connection: UpstreamConnection, sink: ResponseSink) => void;
@@ -55,6 +57,35 @@ export function handleCalls(parts: StageDeps): CallHandler {
     requirePermit(permit);
     handle(permit, connection, sink);
   };
+}
+
+/** Sends the requests of clients, each with its permit. */
+export class Calls {
+  readonly headers: UpstreamHeaders;
+  readonly #parts: StageDeps;
+  readonly #handle: CallHandler;
+
+  constructor(headers: UpstreamHeaders, parts: StageDeps) {
+    this.headers = headers;
+    this.#parts = parts;
+    this.#handle = handleCalls(parts);
+  }
+
+  /** Returns the outcome that starts the call. */
+  send(request: ClientRequest, permit: Permit): DeferredOutcome {
+    this.clientOf(request, permit.target.entry);
+    return {
+      kind: 'deferred',
+      start: (sink) => this.#handle(permit, this.#parts.connectionOf(permit.target), sink),
+    };
+  }
+
+  /** Returns the facts of the client of a request about this entry, and sets them. */
+  clientOf(request: ClientRequest, entry?: Entry): ClientFacts {
+    const client = clientFacts(request, this.headers(request.headers, entry?.labels[FORWARD_HEADERS_LABEL]));
+    request.client = client;
+    return client;
+  }
 }
 
 /** A call of a tool with the label `service.task=auto` becomes a task if it takes long. */

@@ -3,8 +3,8 @@ import type { JsonObject } from '@sluice/protocol/json/parse';
 import { acceptsEventStream, acceptsJson } from '@sluice/protocol/mcp/accept';
 import { type Era, HEADER_NAME, HEADER_PARAM_PREFIX } from '@sluice/protocol/mcp/constants';
 import type { Correlation } from '../exchange/correlation.ts';
+import type { RequestHead } from '../exchange/exchange.ts';
 import type { ExchangeFacts } from '../exchange/facts.ts';
-import type { RequestHead } from '../exchange/head.ts';
 import { ANONYMOUS, type Principal } from '../identity/principal.ts';
 import type { DownstreamSession } from './downstream.ts';
 

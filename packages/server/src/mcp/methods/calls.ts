@@ -2,7 +2,7 @@ import type { Access } from '../../access/access.ts';
 import type { Target } from '../../access/target.ts';
 import type { LogMethod } from '../../telemetry/log.ts';
 import { boundedName } from '../../telemetry/redaction.ts';
-import type { Calls } from '../../upstreams/calls.ts';
+import type { Calls } from '../../upstreams/call-stages.ts';
 import type { DeclaredParams } from '../declared-params.ts';
 import type { McpFilter, McpRequest } from '../exchange.ts';
 

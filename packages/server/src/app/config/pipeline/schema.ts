@@ -1,6 +1,6 @@
 import { CLIENT_METHODS } from '@sluice/protocol/mcp/methods';
 import { z } from 'zod';
-import { MANAGEMENT_LISTENER, REPLICA_LISTENER } from '../../../exchange/head.ts';
+import { MANAGEMENT_LISTENER, REPLICA_LISTENER } from '../../../exchange/exchange.ts';
 import { addressSchema } from '../../../http/address.ts';
 import { conditions } from '../../../http/chain.ts';
 import { cluster } from '../../../http/clusters.ts';

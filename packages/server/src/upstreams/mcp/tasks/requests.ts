@@ -19,7 +19,7 @@ import { type ErrorOutcome, rpcError } from '../../../http/outcome.ts';
 import type { Entry } from '../../../registry/entries.ts';
 import type { ToolCallSink } from '../../../telemetry/tool-calls/events.ts';
 import type { TraceContext } from '../../../telemetry/tracing/trace-context.ts';
-import type { Calls } from '../../calls.ts';
+import type { Calls } from '../../call-stages.ts';
 import type { ClientFacts, ClientRequest } from '../../client-facts.ts';
 import { deferOutcome, type RequestOutcome } from '../../deferred-outcome.ts';
 import { ObservedSink } from '../../observed-sink.ts';
