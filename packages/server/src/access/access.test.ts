@@ -92,6 +92,12 @@ function addAll(draft: Draft): void {
   for (const { kind, input } of OF_OPERATOR) createEntry(draft, kind, { ...input, namespace: CRM });
 }
 
+/** Moves the forward `one` to a namespace. */
+const move = (namespace: string) => (draft: Draft) => {
+  const forward = draft.forwards.get('one') ?? expect.fail('no forward');
+  return runSteps(changeForwardInSteps(draft, forward, { namespace: namespaceOf(namespace) }));
+};
+
 /** `params`: as text or parsed. */
 function request(method: string, params: object | string): RequestMessage {
   const text = typeof params === 'string' ? params : JSON.stringify(params);
@@ -286,10 +292,6 @@ describe('a renewed permit', () => {
   it.each(OF_FORWARD)('for $what is "not found" in another namespace that its forward has returned to', async (one) => {
     const { change, permitFor, resolve } = await setUp();
     const permit = permitFor(one);
-    const move = (namespace: string) => (draft: Draft) => {
-      const forward = draft.forwards.get('one') ?? expect.fail('no forward');
-      return runSteps(changeForwardInSteps(draft, forward, { namespace: namespaceOf(namespace) }));
-    };
     await change(move('default'));
     await change((draft) => removeNamespace(draft, CRM, true));
     await change((draft) => createNamespace(draft, CRM, {}));
@@ -297,6 +299,20 @@ describe('a renewed permit', () => {
     expect(resolve(one)).toMatchObject({ kind: 'target', registrationId: permit.target.registrationId });
     expect(permit.renew()).toMatchObject(MISS);
   });
+
+  it.each([...OF_FORWARD, { what: 'a linked uri', method: 'resources/read', params: { uri: 'linked:1' } }])(
+    'for $what is "not found", and hidden, while its forward is in another namespace',
+    async (one) => {
+      const { change, permitFor } = await setUp();
+      const permit = permitFor(one);
+      const outline = permit.outline();
+      await change(move('default'));
+      expect(permit.renew()).toMatchObject(MISS);
+      expect(outline.isHidden()).toBe(true);
+      await change(move(CRM));
+      expect(outline.isHidden()).toBe(false);
+    },
+  );
 
   it.each([
     ['tool', 'tools/call'],

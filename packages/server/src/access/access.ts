@@ -3,7 +3,7 @@ import { INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND } from '@sluice/proto
 import { editRequest, type RequestMessage } from '@sluice/protocol/mcp/message';
 import { type ErrorOutcome, notFound, rpcError } from '../http/outcome.ts';
 import type { Principal, StoredPrincipal } from '../identity/principal.ts';
-import type { Discovered, EntryIdentity, Kind } from '../registry/entries.ts';
+import type { Discovered, EntryIdentity, Kind, Namespace } from '../registry/entries.ts';
 import type { EntryIndex } from '../registry/entry-index.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { NamespaceState, Snapshot } from '../registry/snapshot.ts';
@@ -98,9 +98,14 @@ export class Access {
   routeUri({ name, indexes }: NamespaceState, uri: string, find = findResource): ResourceRoute | undefined {
     const { resource } = indexes;
     const entry = find(resource, uri);
-    const forward = entry ? entry.discovered?.forward : (this.#findSender(name, uri) ?? onlyForward(resource));
+    const forward = entry ? entry.discovered?.forward : (this.#senderOf(name, uri) ?? onlyForward(resource));
     const route = { entry, forward };
     return this.rules.allowsRoute(resource, uri, route) ? route : undefined;
+  }
+
+  #senderOf(namespace: Namespace, uri: string): string | undefined {
+    const sender = this.#findSender(namespace, uri);
+    return sender !== undefined && this.rules.servesForward(namespace, sender) ? sender : undefined;
   }
 
   /**
@@ -119,13 +124,17 @@ export class Access {
     return key === undefined ? methodNotFound(message) : entryNotFound(message, entry?.kind ?? 'resource', key);
   }
 
-  /** Returns "not found" for the tool of an earlier request, such as the call of a task, if an operator has hidden it since. */
+  /**
+   * Returns "not found" for the tool of an earlier request, such as the call of a task, if an operator has hidden it since, or has
+   * moved its forward to another namespace.
+   */
   restore({ namespace, tool, forward }: StoredTarget): ErrorOutcome | undefined {
     const { key, upstreamKey, copied } = tool;
     const name = this.#registry.current.namespace(namespace)?.name;
     const discovered =
       forward === undefined || upstreamKey === undefined ? undefined : { forward, upstreamKey, copied };
-    const isHidden = name === undefined || this.rules.isHidden({ kind: 'tool', namespace: name, key, discovered });
+    const isServed = name !== undefined && (forward === undefined || this.rules.servesForward(name, forward));
+    const isHidden = !isServed || this.rules.isHidden({ kind: 'tool', namespace: name, key, discovered });
     return isHidden ? rpcError(INVALID_PARAMS, `tool not found: ${key}`) : undefined;
   }
 
@@ -240,7 +249,8 @@ class GrantedPermit {
 
   /** Returns what may be held for long, since it retains neither the request nor the state of the registry. */
   outline(): PermitOutline {
-    return this.#grant.outline(this.principal, this.target);
+    const { namespace, entry, forward, uri } = this.target;
+    return this.#grant.outline(this.principal, { namespace: namespace.name, entry, forward, uri });
   }
 
   /** Looks the target up, as {@link Access.resolveAgain}, and decides again, after a wait. The same object if nothing has changed. */
@@ -252,7 +262,10 @@ class GrantedPermit {
 }
 
 /** What a request was about, as far as it is held or stored for long. */
-type OutlinedTarget = Partial<Pick<Target, 'forward' | 'uri'>> & { readonly entry?: EntryIdentity | undefined };
+interface OutlinedTarget extends Partial<Pick<Target, 'forward' | 'uri'>> {
+  readonly namespace: Namespace;
+  readonly entry?: EntryIdentity | undefined;
+}
 
 /** See {@link PermitOutline}. Not exported: only `outline` creates one. */
 class GrantedOutline {
@@ -260,21 +273,26 @@ class GrantedOutline {
   readonly #target: OutlinedTarget;
   readonly #grant: Access;
 
-  constructor(grant: Access, principal: StoredPrincipal, { entry, forward, uri }: OutlinedTarget) {
+  constructor(grant: Access, principal: StoredPrincipal, target: OutlinedTarget) {
     this.#grant = grant;
     this.principal = principal;
-    this.#target = { entry, forward, uri };
+    this.#target = target;
   }
 
   static require(outline: PermitOutline): void {
     if (!(#grant in outline)) throw new TypeError('a subscription without a permit must not be sent');
   }
 
-  /** Whether an operator has hidden what it is about, or another uri of its forward. What is only gone may return. */
+  /**
+   * Whether an operator has hidden what it is about, or another uri of its forward, or has moved the forward to another namespace.
+   * What is only gone may return.
+   */
   isHidden(uri = this.#target.uri): boolean {
-    const { entry, forward } = this.#target;
-    if (forward !== undefined && uri !== undefined) return !this.#grant.rules.allowsUri(forward, uri);
-    return entry !== undefined && this.#grant.rules.isHidden(entry);
+    const { namespace, entry, forward } = this.#target;
+    const { rules } = this.#grant;
+    if (forward !== undefined && !rules.servesForward(namespace, forward)) return true;
+    if (forward !== undefined && uri !== undefined) return !rules.allowsUri(forward, uri);
+    return entry !== undefined && rules.isHidden(entry);
   }
 }
 

@@ -1,6 +1,6 @@
 import { comparableUri } from '../registry/comparable-uri.ts';
 import { DisabledUris } from '../registry/disabled-entries.ts';
-import { type EntryIdentity, type Forward, isEnabled, sameRecord } from '../registry/entries.ts';
+import { type EntryIdentity, type Forward, isEnabled, type Namespace, sameRecord } from '../registry/entries.ts';
 import type { EntryIndex } from '../registry/entry-index.ts';
 import { Exposure } from '../registry/exposure.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
@@ -43,6 +43,15 @@ export class AccessRules {
     if (disabled.some((uris) => uris.has(comparable))) return false;
     const isDenied = disabled.some((uris) => !uris.isComplete || uris.matchesTemplate(comparable));
     return !isDenied || this.#isListed(forward, uri);
+  }
+
+  /** Whether clients of a namespace may know of a forward: of one that is in another namespace only by what this one has of it. */
+  servesForward(namespace: Namespace, forward: string): boolean {
+    const registered = this.snapshot.forwards.get(forward);
+    // What is only gone may return.
+    if (!registered || registered.namespace === namespace) return true;
+    const indexes = Object.values(this.snapshot.namespaces.get(namespace)?.indexes ?? {});
+    return indexes.some(({ counts }) => counts.has(forward));
   }
 
   /** Whether a request about a uri may take this route. Not if there is no entry and no forward. */

@@ -111,6 +111,7 @@ export function addCalls(parts: WithPolicy) {
   const sessionTasks = new SessionTasks(taskWatcherOptions);
   const stopFollowing = registry.committed.subscribe(({ lists }) => {
     suspendedCalls.expireHidden();
+    sessionBindings.endHidden();
     tasks.discardWhere((record) => isDetached(record, registry.current));
     if (lists.some(({ kind }) => kind === 'resource')) sessionBindings.onResourcesChanged();
   });

@@ -1,10 +1,12 @@
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import type { ResponseMessage } from '@sluice/protocol/mcp/message';
 import type { Principal } from '../identity/principal.ts';
+import type { Namespace } from '../registry/entries.ts';
 
 /** Session of a legacy client. */
 export interface DownstreamSession {
   readonly id: string;
+  readonly namespace: Namespace;
   readonly protocolVersion: string;
   readonly clientInfo: JsonObject;
   readonly capabilities: JsonObject;

@@ -112,6 +112,8 @@ export const LOG_LEVEL_MS = 5_000;
 
 /** Relays notifications and server requests between a client session and an upstream session, besides calls. */
 export interface SessionNotificationBridge {
+  /** Whether the client may not know of the upstream any more. */
+  readonly isHidden?: boolean;
   /** True while the session must not be closed as idle. */
   readonly pinned: boolean;
   /** The client may have missed notifications of the upstream. */
@@ -266,6 +268,17 @@ export class UpstreamSessionPool {
       if (session instanceof Promise) continue;
       session.bridge?.onSessionDiscarded?.();
       this.discard(session);
+    }
+  }
+
+  /** Closes the sessions of clients that may not know of the upstream any more. */
+  closeHidden(): void {
+    for (const [owner, opening] of this.#sessions) {
+      const check = ({ bridge }: UpstreamSession) => {
+        if (bridge?.isHidden) this.close(owner).catch(() => undefined);
+      };
+      if (opening instanceof Promise) opening.then(check, () => undefined);
+      else check(opening);
     }
   }
 

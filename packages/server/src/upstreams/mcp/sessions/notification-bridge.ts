@@ -67,6 +67,10 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
     this.onListeningChanged(channel.isListening);
   }
 
+  get isHidden(): boolean {
+    return this.#updates.permit.isHidden();
+  }
+
   get pinned(): boolean {
     return this.#updates.channel.isListening;
   }
@@ -185,6 +189,15 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
   }
 }
 
+/** Returns the outline of a permit for what a session sends to an upstream besides calls, and gets from it. */
+export function outlineFor(
+  access: Pick<Access, 'outline'>,
+  { principal, session: { namespace } }: DownstreamClient,
+  { forward }: Pick<Upstream, 'forward'>,
+): PermitOutline {
+  return access.outline(principal, { namespace, forward });
+}
+
 /**
  * Sends the notifications of one upstream on the notification stream of a legacy session, with backpressure, and notifies
  * the client of the resources that it is subscribed to there after updates may have been missed.
@@ -207,7 +220,7 @@ export class ResourceUpdates {
   constructor(options: Pick<NotificationBridgeOptions, 'access' | 'client' | 'upstream'>, onDrain: () => void) {
     const { access, client, upstream } = options;
     this.channel = client.session.channel();
-    this.permit = access.outline(client.principal, { forward: upstream.forward });
+    this.permit = outlineFor(access, client, upstream);
     this.#forward = upstream.forward;
     this.#session = client.session;
     this.#onDrain = onDrain;

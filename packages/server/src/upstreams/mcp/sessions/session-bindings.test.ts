@@ -5,7 +5,8 @@ import { liveTests, notification } from '../../../../testing/live-tests.ts';
 import type { LiveUpstream } from '../../../../testing/live-upstream.ts';
 import { type SessionClient, sessionClient } from '../../../../testing/session-client.ts';
 
-const { live, onEnd, register } = liveTests();
+const tests = liveTests();
+const { live, onEnd, register } = tests;
 
 const subscribe = (client: SessionClient, uri: string) =>
   client.request('resources/subscribe', JSON.stringify({ uri }));
@@ -163,6 +164,60 @@ describe('an upstream session that is reopened', () => {
     expect(levels()).toEqual(['debug', 'error']);
     blocked.resolve('{}');
     await expect.poll(levels).toEqual(['debug', 'error', 'error']);
+  });
+});
+
+/** The namespace of an endpoint, and its forward. */
+const nameIn = (url: string) => new URL(url).pathname.split('/')[1] ?? '';
+
+describe('a forward that is moved to another namespace', () => {
+  const move = async (forward: string, namespace: string) => {
+    if (namespace !== forward) await tests.service.register('namespaces', { name: namespace });
+    expect((await tests.service.manage('PATCH', `/forwards/${forward}`, { namespace })).status).toBe(200);
+  };
+
+  it('ends its sessions of clients of the first one, which do not reach it any more', async () => {
+    const { upstream, url } = await live({ uris: ['a://0'] });
+    const client = await sessionClient(url);
+    const listening = client.listen();
+    await listening.event(0);
+    await subscribe(client, 'a://0');
+    const stream = await upstream.streams.next();
+    stream.send(updated('a://0'));
+    expect(await listening.message(0)).toBe(updated('a://0'));
+    const name = nameIn(url);
+    await move(name, `${name}-later`);
+    await expect.poll(() => [stream.isDisconnected, upstream.sessions.size]).toEqual([true, 0]);
+
+    const posted = upstream.posted.length;
+    await client.post(notification('vendor'));
+    expect(await unsubscribe(client, 'a://0')).toMatchObject({ result: {} });
+    expect(await unsubscribe(client, 'a://0')).toMatchObject({ error: { message: 'resource not found: a://0' } });
+    const again = client.listen();
+    await again.event(0);
+    await client.request('logging/setLevel', '{"level":"debug"}');
+    expect(upstream.posted.slice(posted)).toEqual([]);
+    expect(listening.messages.filter((text) => !text.includes('list_changed'))).toEqual([updated('a://0')]);
+    for (const each of [listening, again]) each.disconnect();
+  });
+
+  it('restores the subscriptions of a client that listens again once it is back', async () => {
+    const { upstream, url } = await live({ uris: ['a://0'] });
+    const client = await sessionClient(url);
+    const listening = client.listen();
+    await listening.event(0);
+    await subscribe(client, 'a://0');
+    await upstream.streams.next();
+    const name = nameIn(url);
+    await move(name, `${name}-later`);
+    await move(name, name);
+    listening.disconnect();
+    await listening.ended;
+    const again = client.listen();
+    const stream = await upstream.streams.next();
+    stream.send(updated('a://0'));
+    await expect.poll(() => again.messages).toContain(updated('a://0'));
+    again.disconnect();
   });
 });
 

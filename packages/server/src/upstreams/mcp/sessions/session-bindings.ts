@@ -13,7 +13,7 @@ import { SessionSubscription } from '../streams/session-subscriptions.ts';
 import type { Upstream } from '../upstream.ts';
 import { LOG_LEVEL_MS, type UpstreamSession } from '../upstream-sessions.ts';
 import type { Upstreams } from '../upstreams.ts';
-import { type BoundSession, NotificationBridge } from './notification-bridge.ts';
+import { type BoundSession, NotificationBridge, outlineFor } from './notification-bridge.ts';
 import type { SharedUpstreamSessions } from './shared-sessions.ts';
 
 export interface SessionBindingsOptions {
@@ -78,6 +78,15 @@ export class SessionBindings {
     }
   }
 
+  /** Ends the sessions of clients at forwards that were moved out of their namespaces. */
+  endHidden(): void {
+    for (const { sessions } of this.#options.upstreams) sessions.closeHidden();
+  }
+
+  #isHidden(upstream: Upstream, client: DownstreamClient): boolean {
+    return outlineFor(this.#options.access, client, upstream).isHidden();
+  }
+
   /** Other resources may be hidden from clients: subscriptions to restored ones continue. */
   onResourcesChanged(): void {
     for (const upstream of this.#options.upstreams) {
@@ -116,6 +125,7 @@ export class SessionBindings {
 
   /** Ends a subscription at its upstream. Rejects with {@link UpstreamError} if the upstream does not reply. */
   async unsubscribe(upstream: Upstream, client: DownstreamClient, uri: string): Promise<RpcReply> {
+    if (this.#isHidden(upstream, client)) return ACCEPTED;
     if (!upstream.eras.isModernOnly) return await this.#request('resources/unsubscribe', uri, upstream, client);
     this.#subscriptions.get(upstream)?.get(client.session.id)?.reconcile();
     return ACCEPTED;
@@ -145,7 +155,7 @@ export class SessionBindings {
     const request = async ({ client: rpc }: UpstreamSession): Promise<RpcReply> => {
       if (!rpc) throw new UpstreamError('invalid', upstream.transport.address, `does not support ${method}`);
       if (method === 'resources/unsubscribe') return await rpc.request(method, { uri });
-      return await rpc.subscribe(this.#options.access.outline(client.principal, upstream), uri);
+      return await rpc.subscribe(outlineFor(this.#options.access, client, upstream), uri);
     };
     const bound = await find();
     try {
@@ -207,6 +217,10 @@ export class SessionBindings {
       const what = 'was not called: the session of the client has ended';
       return Promise.reject(new UpstreamError('aborted', upstream.transport.address, what));
     }
+    if (this.#isHidden(upstream, client)) {
+      const what = 'was not called: it is in another namespace than the client';
+      return Promise.reject(new UpstreamError('aborted', upstream.transport.address, what));
+    }
     const { headers } = client;
     const onOpened = (bound: UpstreamSession, rpc: LegacyClient) =>
       this.#onOpened({ upstream, client, bound, rpc, backoff });
@@ -261,7 +275,7 @@ export class SessionBindings {
     const { session } = client;
     const upstream = this.#options.upstreams.of(forward);
     const isSubscribed = session.state.subscriptions.some((subscription) => subscription.forward === forward);
-    if (!upstream || !isSubscribed || !session.active?.isListening) return true;
+    if (!upstream || !isSubscribed || !session.active?.isListening || this.#isHidden(upstream, client)) return true;
     const bound = upstream.sessions.get(session.id);
     // The eras of the upstream may have been detected meanwhile, or have changed.
     if (!bound && upstream.eras.isModernOnly) {

@@ -5,6 +5,7 @@ import { accessTo, outlineOf } from '../../../access/fixtures/access.ts';
 import { ANONYMOUS } from '../../../identity/principal.ts';
 import { changeForwardInSteps } from '../../../registry/change-forward.ts';
 import type { Draft } from '../../../registry/draft.ts';
+import { DEFAULT_NAMESPACE } from '../../../registry/entries.ts';
 import { commit } from '../../../registry/fixtures/commit.ts';
 import { addForward } from '../../../registry/fixtures/upstreams.ts';
 import { Registry } from '../../../registry/registry.ts';
@@ -121,7 +122,7 @@ it('a uri that an operator has hidden gets no updates, and is left out when the 
   await registry.load();
   const change = (operation: (draft: Draft) => unknown) => commit(registry, operation);
   await change((draft) => addForward(draft, 'crm'));
-  const permit = accessTo(registry).outline(ANONYMOUS, { forward: 'crm' });
+  const permit = accessTo(registry).outline(ANONYMOUS, { namespace: DEFAULT_NAMESPACE, forward: 'crm' });
   listen({ resources: { permit, uris: ['a://1', 'b://1'] } });
   await hears('granted a://1,b://1');
   await change((draft) => {

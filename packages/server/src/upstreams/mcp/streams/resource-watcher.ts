@@ -149,7 +149,8 @@ export class ResourceWatcher {
   }
 
   #permitAt({ forward }: Upstream): PermitOutline {
-    return this.#options.access.outline(this.#client.principal, { forward });
+    const { principal, namespace } = this.#client;
+    return this.#options.access.outline(principal, { namespace, forward });
   }
 
   #onGranted(subscription: Subscription, gap: boolean): void {
