@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { decodeUnreserved, matchTemplate } from './uri-template.ts';
+import { decodeUnreserved, MatchingBudget, matchTemplate } from './uri-template.ts';
 
 it.each([
   ['test://static', 'test://static'],
@@ -89,5 +89,36 @@ describe('a hostile template', () => {
     expect(
       matchTemplate('x://{a}/{b}/{c}{?d}', `x://${'a'.repeat(2_000)}/${'b'.repeat(2_000)}/${'c'.repeat(2_000)}?d=1`),
     ).toBe(true);
+  });
+});
+
+describe('thousands of templates', () => {
+  const uri = `x://h/${'a/'.repeat(4_000)}`;
+  it.each([
+    ['that end differently', 100_000, (n: number) => `x://h/{a}/{b}/{+c}/${n}`],
+    ['that differ in the middle', 100_000, (n: number) => `x://h/{+a}/${n}/{b}`],
+    ['with encoded characters', 100_000, (n: number) => `x://%68/{+a}/${n}`],
+    ['that need many states', 3_000, (n: number) => `${'{+a}'.repeat(200)}${n}{b}`],
+    ['with a long common text', 10_000, (n: number) => `x://h/${'a/'.repeat(2_000)}${n}{b}`],
+  ])('%s cost little for one uri', (_what, count, templateOf) => {
+    const templates = Array.from({ length: count }, (_, n) => templateOf(n));
+    const before = process.cpuUsage();
+    const budget = new MatchingBudget();
+    expect(templates.some((template) => matchTemplate(template, uri, budget))).toBe(false);
+    // Without a budget for all of them, each takes many seconds.
+    expect(process.cpuUsage(before).user / 1000).toBeLessThan(500);
+  });
+
+  it('are all matched with an ordinary uri', () => {
+    const templates = Array.from({ length: 10_000 }, (_, n) => `https://api.test/{tenant}/kind${n}/{id}`);
+    const budget = new MatchingBudget();
+    const found = templates.find((template) => matchTemplate(template, 'https://api.test/acme/kind9999/abc', budget));
+    expect(found).toBe(templates.at(-1));
+  });
+
+  it('are undecided once the budget is used up', () => {
+    const budget = new MatchingBudget(true);
+    budget.states = -1;
+    expect(matchTemplate('y://{a}', uri, budget)).toBe(true);
   });
 });

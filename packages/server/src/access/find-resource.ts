@@ -1,4 +1,4 @@
-import { decodeUnreserved, matchTemplate } from '@sluice/protocol/mcp/uri-template';
+import { decodeUnreserved, MatchingBudget, matchTemplate } from '@sluice/protocol/mcp/uri-template';
 import { type Entry, isTemplate } from '../registry/entries.ts';
 import type { EntryIndex } from '../registry/entry-index.ts';
 
@@ -38,7 +38,8 @@ export function exactResource(index: EntryIndex, uri: string): Entry | undefined
 function templateFor(templates: readonly Entry[], uri: string): Entry | undefined {
   if (templates.length === 0) return undefined;
   const decoded = decodeUnreserved(uri);
-  return templates.find((template) => matchTemplate(template.key, decoded));
+  const budget = new MatchingBudget();
+  return templates.find((template) => matchTemplate(template.key, decoded, budget));
 }
 
 function areSameTemplates(some: readonly Entry[], others: readonly Entry[]): boolean {

@@ -1,4 +1,4 @@
-import { matchTemplate } from '@sluice/protocol/mcp/uri-template';
+import { MatchingBudget, matchTemplate } from '@sluice/protocol/mcp/uri-template';
 import { type ComparableUri, comparableUri, isPlain, normalizeOrigin } from './comparable-uri.ts';
 import { type Entry, isTemplate } from './entries.ts';
 import { decodeFully } from './uri-forms.ts';
@@ -66,7 +66,8 @@ export class DisabledUris {
   /** Whether a disabled template matches a form of the uri, or may match one that is too complex. */
   matchesTemplate({ segmented }: ComparableUri): boolean {
     const texts = [...segmented];
-    return this.#templates.some((template) => texts.some((text) => matchTemplate(template, text, true)));
+    const budget = new MatchingBudget(true);
+    return this.#templates.some((template) => texts.some((text) => matchTemplate(template, text, budget)));
   }
 
   #add(key: string): void {
