@@ -196,10 +196,7 @@ function toExactNumber(source: string): number | RawNumber {
 
 /** True for a JSON object (not an array, not a raw number). */
 export function isJsonObject(value: unknown): value is JsonObject {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
-  // First the member that raw numbers have: `isRawJSON` is slow.
-  const { rawJSON }: { readonly rawJSON?: unknown } = value;
-  return rawJSON === undefined || !JSON.isRawJSON(value);
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !JSON.isRawJSON(value);
 }
 
 /**
