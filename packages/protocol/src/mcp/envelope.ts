@@ -148,6 +148,7 @@ class TextScanner {
   /** Most members of an object that was entered. */
   maxCount = 0;
   readonly #text: string;
+  readonly #hasEscapes: boolean;
   #at = 0;
   /** Members of the objects that are being scanned: V8 allocates 17 slots when an array grows, so all objects share one. */
   readonly #stack: ScannedMember[] = [];
@@ -156,6 +157,7 @@ class TextScanner {
 
   constructor(text: string) {
     this.#text = text;
+    this.#hasEscapes = text.includes('\\');
   }
 
   /** The next value, in `level` open objects. */
@@ -176,7 +178,7 @@ class TextScanner {
     let at = skipSpace(text, this.#at + 1);
     while (text.charCodeAt(at) === QUOTE) {
       const end = skipString(text, at);
-      const key = stringAt(text, at, end);
+      const key = this.#hasEscapes ? stringAt(text, at, end) : text.slice(at + 1, end - 1);
       // Behind the colon.
       this.#at = skipSpace(text, end) + 1;
       // Members of the value are in the stack until it has ended.
