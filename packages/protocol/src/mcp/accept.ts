@@ -1,8 +1,8 @@
 const JSON_TYPE = 'application/json';
 const STREAM_TYPE = 'text/event-stream';
 
-/** What official clients send with a POST. */
-const BOTH = 'application/json, text/event-stream';
+/** What official clients send with a POST. In a set, which is asked faster for a part of a head than that is compared. */
+const BOTH: ReadonlySet<string> = new Set(['application/json, text/event-stream']);
 
 /** A media range of an `Accept` header: in lower case, without parameters. */
 interface MediaRange {
@@ -13,12 +13,12 @@ interface MediaRange {
 
 /** True if this `Accept` header allows event streams, or is missing (RFC 9110, 12.5.1). */
 export function acceptsEventStream(accept: string | undefined): boolean {
-  return accept === undefined || accept === BOTH || accepts(accept, STREAM_TYPE);
+  return accept === undefined || BOTH.has(accept) || accepts(accept, STREAM_TYPE);
 }
 
 /** True if this `Accept` header allows JSON, is missing, or allows neither JSON nor event streams: something has to be sent. */
 export function acceptsJson(accept: string | undefined): boolean {
-  if (accept === undefined || accept === BOTH) return true;
+  if (accept === undefined || BOTH.has(accept)) return true;
   return accepts(accept, JSON_TYPE) || !accepts(accept, STREAM_TYPE);
 }
 
