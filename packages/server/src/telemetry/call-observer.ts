@@ -120,14 +120,15 @@ export class CallObserver implements ObservedCall {
     return this.#span?.context;
   }
 
-  /** Called before the request is sent. Returns {@link trace}. */
-  send({ method, protocol, subject: given, server }: UpstreamRequestInfo): TraceContext | undefined {
+  /** Called before the request is sent, at `now`. Returns {@link trace}. */
+  send(request: UpstreamRequestInfo, now: number = performance.now()): TraceContext | undefined {
+    const { method, protocol, subject: given, server } = request;
     const facts = this.#facts;
     if (!facts) return undefined;
     facts.upstream = server;
     const subject = given && boundedSubject(given);
     this.#request = { method, protocol, subject, server };
-    this.#sentAt = performance.now();
+    this.#sentAt = now;
     const parent = spanOf(facts);
     if (!parent) return undefined;
     const name = protocol === 'mcp' && subject ? `${method} ${subject.name}` : loggableMethod(method);

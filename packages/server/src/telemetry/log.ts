@@ -175,14 +175,14 @@ export class LineField {
   }
 }
 
-/** Thousandths as three digits. */
-const THOUSANDTHS: readonly string[] = Array.from({ length: 1_000 }, (_, number) => String(number).padStart(3, '0'));
+/** Decimals of thousandths. */
+const THOUSANDTHS: readonly string[] = Array.from({ length: 1_000 }, (_, n) => `.${String(n).padStart(3, '0')}`);
 
 /** Returns a duration in milliseconds as JSON text with three decimals, which costs a tenth of formatting the number. */
 export function msText(ms: number): string {
   const micros = Math.max(0, Math.round(ms * 1_000));
   const whole = Math.floor(micros / 1_000);
-  return `${whole}.${THOUSANDTHS[micros - 1_000 * whole]}`;
+  return `${whole}${THOUSANDTHS[micros - 1_000 * whole]}`;
 }
 
 /** Begins lines of one target and message. */
@@ -203,7 +203,7 @@ class LineStart {
     const second = Math.floor(ms / 1_000);
     if (second !== this.#second) {
       this.#second = second;
-      this.#beforeMs = `{"ts":"${new Date(ms).toISOString().slice(0, -'000Z'.length)}`;
+      this.#beforeMs = `{"ts":"${new Date(ms).toISOString().slice(0, -'.000Z'.length)}`;
     }
     if (level !== this.#level) {
       this.#level = level;

@@ -179,8 +179,9 @@ const observe =
       : toolCalls.request(client.facts);
     const observed = new ObservedSink(sink, observer);
     if (call.kind === 'rejected') return observed.complete(call.outcome);
-    if (call.summary) observer.begin(call.summary);
-    observer.send(call.request);
+    const now = performance.now();
+    if (call.summary) observer.begin(call.summary, now);
+    observer.send(call.request, now);
     try {
       next(permit, connection, observed);
     } catch (error) {
