@@ -1,8 +1,8 @@
 import { type ChangedLists, Draft } from './draft.ts';
-import { DEFAULT_NAMESPACE, type Entry, KINDS, type Kind, SECTION } from './entries.ts';
+import { DEFAULT_NAMESPACE, type Entry, KINDS, type Kind, parseNamespace, SECTION } from './entries.ts';
 import { type SharedMembers, sharedMembers } from './serialize.ts';
 import { Snapshot } from './snapshot.ts';
-import { forEachInSteps, runSteps, type Steps } from './steps.ts';
+import { forEachInSteps, type Steps } from './steps.ts';
 import {
   SECTIONS,
   STORED_SECTIONS,
@@ -88,7 +88,7 @@ export class StateRestorer {
   *#apply(changes: Iterable<StoredChange>): Steps<void> {
     for (const { section: name, id, json } of changes) {
       const section = STORED_SECTIONS.find((known) => known === name);
-      if (section && json === null) this.#remove(section, id);
+      if (section && json === null) yield* this.#remove(section, id);
       else if (section && json !== null) this.#put(section, { id, json });
       yield;
     }
@@ -135,27 +135,28 @@ export class StateRestorer {
     return record;
   }
 
-  #remove(section: StoredSection, id: string): void {
-    this.#draft.removeUnusable(section, id);
-    if (section === UNKNOWN_MEMBERS) return;
+  *#remove(section: StoredSection, id: string): Steps<void> {
+    const draft = this.#draft;
+    draft.removeUnusable(section, id);
     if (section === 'namespaces') {
-      const name = [...this.#draft.namespaces.keys()].find((candidate) => candidate === id);
-      if (name && name !== DEFAULT_NAMESPACE) runSteps(this.#draft.removeNamespaceInSteps(name));
-      return;
-    }
-    if (section === 'forwards') return runSteps(this.#draft.removeForwardInSteps(id));
-    if (section === 'services') {
-      const service = this.#draft.services.get(id);
-      if (service) this.#draft.removeService(service);
-      return;
-    }
-    const entry = this.#draft.byId(kindOf(section), id);
+      const name = parseNamespace(id);
+      if (name && name !== DEFAULT_NAMESPACE && draft.namespaces.has(name)) yield* draft.removeNamespaceInSteps(name);
+    } else if (section === 'forwards') yield* draft.removeForwardInSteps(id);
+    else this.#removeOne(section, id);
+  }
+
+  /** Removes a service or an entry. */
+  #removeOne(section: StoredSection, id: string): void {
+    const service = section === 'services' && this.#draft.services.get(id);
+    if (service) this.#draft.removeService(service);
+    const kind = KINDS.find((each) => SECTION[each] === section);
+    const entry = kind && this.#draft.byId(kind, id);
     if (entry) this.#draft.remove(entry);
   }
 
   #preserve(section: StoredSection, { id, json }: StoredRecord, problem: string): void {
     // What it replaces is out of date.
-    if (id !== '' && section !== 'namespaces' && section !== 'forwards') this.#remove(section, id);
+    this.#removeOne(section, id);
     this.#draft.keepUnreadable(section, json, id);
     this.#report(`an entry of ${section} in registry.json cannot be used: ${problem}`);
   }
