@@ -231,7 +231,13 @@ export function legacySession(
 /** A legacy client sets the level of log messages for its session, a modern one with each request. */
 function withRequestedLevel(open: SessionOpener, message: RequestMessage): SessionOpener {
   const level = requestedLevel(message);
-  return level === undefined ? open : async () => withLogLevel(await open(), level);
+  if (level === undefined) return open;
+  return async () => {
+    const session = await open();
+    // Messages below the level of other calls are filtered on arrival.
+    if (isLowerLevel(level, session.logLevel)) await session.setLogLevel(level);
+    return session;
+  };
 }
 
 /** True for a client that gets a task for its call: one that declares the extension, or has requested a task. */
@@ -245,12 +251,6 @@ export function missingTasks(): ErrorOutcome {
   return rpcError(MISSING_CAPABILITY, `the client must declare the extension ${TASKS_EXTENSION}`, 400, {
     requiredCapabilities,
   });
-}
-
-/** Lowers the log level of a session to this one. Messages below the level of other calls are filtered on arrival. */
-async function withLogLevel(session: UpstreamSession, level: string): Promise<UpstreamSession> {
-  if (isLowerLevel(level, session.logLevel)) await session.setLogLevel(level);
-  return session;
 }
 
 /**

@@ -117,13 +117,13 @@ export interface SessionNotificationBridge {
   /** True while the session must not be closed as idle. */
   readonly pinned: boolean;
   /** The client may have missed notifications of the upstream. */
-  onMissed(): void;
+  onMissed?(): void;
   /** Continues with messages buffered during a call. */
   resume?(): void;
   /** Other resources may be hidden from clients. */
   onResourcesChanged?(): void;
   /** The upstream has lost the session; a replacement is needed. */
-  onSessionDiscarded?(): void;
+  onSessionLost?(): void;
   /** The session is closed. */
   close(): void;
 }
@@ -258,7 +258,7 @@ export class UpstreamSessionPool {
   }
 
   #replace(session: UpstreamSession): void {
-    session.bridge?.onSessionDiscarded?.();
+    session.bridge?.onSessionLost?.();
     this.discard(session, true);
   }
 
@@ -266,7 +266,7 @@ export class UpstreamSessionPool {
   discardAll(): void {
     for (const session of this.#sessions.values()) {
       if (session instanceof Promise) continue;
-      session.bridge?.onSessionDiscarded?.();
+      session.bridge?.onSessionLost?.();
       this.discard(session);
     }
   }

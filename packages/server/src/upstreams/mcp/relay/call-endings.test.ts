@@ -119,7 +119,7 @@ it.each(['in chunks', 'in one piece'])(
   'a slow client gets a response %s after the notifications before it, and the session is resumed',
   async (how) => {
     const resume = vi.fn();
-    upstreamSession.bridge = { pinned: false, onMissed() {}, resume, close() {} };
+    upstreamSession.bridge = { pinned: false, resume, close() {} };
     const spec = isolated.spec(upstreamSession);
     const relayed = new RelayedCall(isolated.parts, spec, isolated.answer(MODERN));
     relayed.start();

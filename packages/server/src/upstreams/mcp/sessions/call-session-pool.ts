@@ -73,8 +73,6 @@ export class CallSessionPool {
     const stream = hasStream ? new NotificationStream(upstream.transport, client, headers, { onMessage }) : undefined;
     session.bridge = {
       pinned: false,
-      // The next call detects that the session is lost.
-      onMissed: () => undefined,
       resume: () => stream?.resume(),
       close() {
         stream?.close();

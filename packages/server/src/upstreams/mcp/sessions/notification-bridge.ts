@@ -162,10 +162,6 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
     this.#options.onMissedEvents();
   }
 
-  onSessionDiscarded(): void {
-    this.#options.onMissedEvents();
-  }
-
   close(): void {
     this.#closed = true;
     this.#stop();

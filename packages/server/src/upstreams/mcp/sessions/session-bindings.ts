@@ -190,7 +190,7 @@ export class SessionBindings {
         continue;
       }
       const bound = upstream?.sessions.get(session.id);
-      if (gap && bound && !(bound instanceof Promise)) bound.bridge?.onMissed();
+      if (gap && bound && !(bound instanceof Promise)) bound.bridge?.onMissed?.();
       void this.#reopen(forward, client, new Backoff(), 0);
     }
   }
