@@ -26,7 +26,7 @@ export function similarMember(key: string, known: ReadonlySet<string>): string |
   return known.has(folded) ? `member ${JSON.stringify(key)} must be written ${JSON.stringify(folded)}` : undefined;
 }
 
-/** Whether a name is lower case, as all known ones are. Part of the hot path: a set or a regular expression costs three times as much. */
+/** Whether a name is lower case, as all known ones are. A set or a regular expression costs three times as much here. */
 function isLowerCase(name: string): boolean {
   for (let at = 0; at < name.length; at++) {
     const code = name.charCodeAt(at);
