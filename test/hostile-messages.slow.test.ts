@@ -23,6 +23,7 @@ it.each([
   'an event of 30 MiB, for a client of the other era',
   'a reply of 4 MB of escapes',
   'a code stream of 64 MiB in small replies',
+  'batches of 100 requests for 4 MiB of tools, unread and read',
 ])(
   'the event loop never takes half as long as for parsing 4 MiB: %s',
   async (name) => {

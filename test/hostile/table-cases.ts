@@ -170,7 +170,37 @@ function catalogCases(): HostileCase[] {
           return last;
         }),
     },
+    {
+      name: 'batches of 100 requests for 4 MiB of tools, unread and read',
+      group: 'the catalog of an upstream',
+      isComparable: false,
+      send: (_peers, target) => withCatalog(target, 'batched', tinyTools(4 * MIB), requestInBatches),
+    },
   ];
+}
+
+/** Sends batches that are not read for a while, then one that is. Returns how much of that was received. */
+async function requestInBatches(url: string): Promise<string> {
+  const params = '{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"h","version":"1"}}';
+  const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":${params}}`;
+  const { headers } = await post(url, initialize);
+  const requests = Array.from({ length: 100 }, (_, id) => `{"jsonrpc":"2.0","id":${id},"method":"tools/list"}`);
+  const fetched = () =>
+    fetch(url, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+        'mcp-session-id': String(headers['mcp-session-id']),
+      },
+      body: `[${requests.join(',')}]`,
+    });
+  const unread = await Promise.all([fetched(), fetched(), fetched()]);
+  await delay(2_000);
+  let bytes = 0;
+  for await (const chunk of (await fetched()).body ?? []) bytes += chunk.length;
+  await Promise.all(unread.map(({ body }) => body?.cancel()));
+  return `${Math.floor(bytes / MIB / 100)} MiB each`;
 }
 
 /** Calls a tool of the namespace `default`. */

@@ -65,6 +65,26 @@ describe('response to a batch with requests', () => {
     expect(messages(response)).toEqual([note(1), note(2), note(3), result('"b"', '{"x":1.0}'), note(4), result('1')]);
   });
 
+  it.each([true, false])(
+    'sends nothing within an event whose parts arrive one by one (complete: %s)',
+    async (isWhole) => {
+      const last = result('1', '{"large":1}');
+      const response = await responded({}, async ([a, b]) => {
+        const stream = rpc(a, '1').startStream();
+        stream.send(note(1));
+        const body = stream.beginLast();
+        body.write([Buffer.from(last.slice(0, 20))], () => undefined);
+        await delay(1);
+        rpc(b, '2').sendResult({ json: '{}' });
+        if (!isWhole) return stream.end();
+        body.write([Buffer.from(last.slice(20))], () => undefined);
+        body.end();
+      });
+      const failed = '{"jsonrpc":"2.0","id":"0","error":{"code":-32603,"message":"internal error"}}';
+      expect(messages(response)).toEqual([note(1), result('2'), isWhole ? last : failed]);
+    },
+  );
+
   it('is an array of the responses for a client that reads no streams', async () => {
     const response = await responded({ size: 3, streams: false }, async ([a, b, c]) => {
       const streaming = rpc(b, '2').startStream();
@@ -218,6 +238,52 @@ describe('the client of a batch', () => {
     expect(drained).toEqual(Array.from({ length: 20 }, (_, i) => i));
     expect(text.match(/"result"/g)).toHaveLength(20);
     expect(warnings).toEqual([]);
+  });
+
+  it('that reads slowly gets the same large list in each response, of which there is one in memory', async () => {
+    const json = Buffer.alloc(4 * 1024 * 1024, '[1.0, "ü"],');
+    let target: ServerResponse | undefined;
+    let before = 0;
+    const url = await serving((response) => {
+      target = response;
+      const reply = new BatchResponse(response, [], { size: 50, hasRequests: true, streams: true });
+      const members = Array.from({ length: 50 }, (_, i) => reply.addMember({ idText: String(i) }));
+      before = process.memoryUsage().rss;
+      for (const [i, member] of members.entries()) rpc(member, String(i)).sendResult({ json });
+    });
+    const [response] = await once(request(url, { agent: false }).end(), 'response');
+    response.pause();
+    await delay(200);
+    expect(target?.writableLength).toBeLessThan(2 * json.length);
+    expect(process.memoryUsage().rss - before).toBeLessThan(16 * json.length);
+    const ids: string[] = [];
+    let bytes = 0;
+    for await (const chunk of response) {
+      bytes += chunk.length;
+      ids.push(...Array.from(chunk.toString('latin1').matchAll(/"id":(\d+)/g), ([, id]) => String(id)));
+    }
+    expect(ids).toEqual(Array.from({ length: 50 }, (_, i) => String(i)));
+    const envelopes = ids.map((id) => `event: message\ndata: ${result(id, '')}\n\n`).join('').length;
+    expect(bytes).toBe(envelopes + 50 * json.length);
+  });
+
+  it('that reads slowly pauses members that send large results, and resumes them', async () => {
+    const full = Buffer.alloc(1024 * 1024, '1');
+    const url = await serving((response) => {
+      const reply = new BatchResponse(response, [], { size: 2, hasRequests: true, streams: true });
+      const [first, second] = ['1', '2'].map((idText) => reply.addMember({ idText }));
+      rpc(first, '1').sendResult({ json: full });
+      const writer = rpc(second, '2');
+      writer.startJson(200, undefined);
+      expect(writer.response.write('{"jsonrpc":"2.0","id":2,"result":')).toBe(false);
+      writer.response.once('drain', () => writer.response.end('{}}'));
+    });
+    const [response] = await once(request(url, { agent: false }).end(), 'response');
+    let text = '';
+    for await (const chunk of response) text += chunk;
+    expect(text).toBe(
+      [result('1', full.toString()), result('2')].map((one) => `event: message\ndata: ${one}\n\n`).join(''),
+    );
   });
 
   it('that disconnects aborts every unfinished member, which may still end', async () => {

@@ -1,10 +1,11 @@
 import { once } from 'node:events';
+import { setTimeout as delay } from 'node:timers/promises';
 import { MESSAGE_LIMITS } from '@sluice/protocol/mcp/message';
 import { TokenSealer } from '@sluice/protocol/seal';
 import { afterEach, describe, expect, it } from 'vitest';
 import { listen } from '../../../../test/fixtures/http-server.ts';
 import { messages, post, type RawResponse, send } from '../../../../test/fixtures/raw-client.ts';
-import { textResultText } from '../../../../test/fixtures/raw-upstream/texts.ts';
+import { textResultText, toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
 import { rpc } from '../../testing/listener.ts';
 import { lastCall, relayTests } from '../../testing/relay.ts';
 import { openCall } from '../../testing/streamer.ts';
@@ -371,6 +372,36 @@ describe('calls in a batch', () => {
     expect([one?.isDisconnected, two?.isDisconnected]).toEqual([false, false]);
     expect(tests.service.log.filter((line) => line.includes('request failed'))).toEqual([]);
   });
+
+  it.each([true, false])(
+    'start once the client has read the lists before them, or is gone (reads: %s)',
+    async (reads) => {
+      const tools = Array.from({ length: 4_000 }, (_, at) => toolText(`t${at}`, `,"x":"${'p'.repeat(300)}"`));
+      const upstream = await tests.upstreamWith({ 'tools/list': toolList(tools.join(',')) });
+      const at = await tests.register(upstream.url);
+      const headers = await session('2025-03-26', at);
+      // Large, and in memory.
+      const { length } = (await post(at, rpc('tools/list'), headers)).text;
+      const lists = Array.from({ length: 30 }, (_, id) => rpc('tools/list', {}, id));
+      const response = await openCall(at, batch(...lists, rpc('tools/call', { name: 't1' }, 99)), headers);
+      response.on('error', () => undefined);
+      await delay(300);
+      expect(upstream.count('tools/call')).toBe(0);
+      if (reads) {
+        const ids: number[] = [];
+        let text = '';
+        for await (const chunk of response) text += chunk;
+        for (const one of messages({ status: 200, headers: response.headers, text })) ids.push(JSON.parse(one).id);
+        expect(ids).toEqual([...lists.keys(), 99]);
+        expect(text.length).toBeGreaterThan(30 * length);
+      } else response.destroy();
+      await expect.poll(() => upstream.count('tools/call')).toBe(1);
+      const path = new URL(at).pathname;
+      // The access log has all of them.
+      const logged = () => tests.service.log.filter((line) => line.includes('"in_batch":true') && line.includes(path));
+      await expect.poll(() => logged().length).toBe(31);
+    },
+  );
 
   it('support server requests, with client responses in a batch', async () => {
     const upstream = await tests.streamer();

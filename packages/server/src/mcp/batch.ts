@@ -3,13 +3,14 @@ import { ChunkBuffer } from '@sluice/protocol/chunk-buffer';
 import { memberText } from '@sluice/protocol/json/text';
 import { acceptsEventStream } from '@sluice/protocol/mcp/accept';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
-import { EventStreamDecoder } from '@sluice/protocol/mcp/event-stream';
+import { EventStreamDecoder, encodeMessage } from '@sluice/protocol/mcp/event-stream';
 import type { Batch } from '@sluice/protocol/mcp/message';
 import type { ResponseLike } from '../http/exchange.ts';
 import type { RequestTelemetry } from '../telemetry/request-telemetry.ts';
 import { McpExchange } from './exchange.ts';
 import { type OpenResponses, OpenWriter } from './open-responses.ts';
 import { INTERNAL, ResponseWriter } from './response.ts';
+import { EVENT_END, EVENT_START, toSingleLine } from './response-stream.ts';
 
 /** The message of a batch that a member responds to; its id is computed on demand. */
 type MemberRequest = Pick<McpExchange, 'idText'>;
@@ -26,6 +27,7 @@ export class BatchMember extends EventEmitter implements ResponseLike {
   readonly #batch: BatchResponse;
   readonly #request: MemberRequest;
   #type: string | undefined = undefined;
+  /** Body of a response that is no stream, or the begin of an event. */
   #body = new ChunkBuffer();
   /** Set if this is an event stream and the client accepts none. */
   #decoder: EventStreamDecoder | undefined = undefined;
@@ -54,17 +56,20 @@ export class BatchMember extends EventEmitter implements ResponseLike {
 
   write(chunk: Buffer | string): boolean {
     if (this.writableEnded) return true;
-    if (this.#type === 'text/event-stream' && !this.#decoder) return this.#batch.sendEvents(chunk);
+    const isEvents = this.#type === 'text/event-stream' && !this.#decoder;
+    if (isEvents && this.#body.length === 0 && endsEvent(chunk)) return this.#batch.sendEvents([chunk]);
     const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
     if (this.#decoder) this.#decoder.write(bytes);
     else this.#body.push(bytes);
-    return true;
+    // The others send between two events, but not in one whose parts are sent while they arrive.
+    if (isEvents && endsEvent(chunk)) return this.#batch.sendEvents(this.#takeBody().chunks);
+    return !this.#batch.isBlocked;
   }
 
   end(chunk?: Buffer | string): void {
     if (this.writableEnded) return;
     if (chunk !== undefined && chunk.length > 0) this.write(chunk);
-    if (this.#type !== 'text/event-stream' && !this.#finishBody()) return;
+    if (!this.#finishBody()) return;
     this.writableEnded = true;
     this.#batch.onMemberEnded();
   }
@@ -81,14 +86,26 @@ export class BatchMember extends EventEmitter implements ResponseLike {
 
   /** Forwards the body. False if it was replaced by an error. */
   #finishBody(): boolean {
-    const text = this.#body.concat().toString('utf8');
+    const body = this.#takeBody();
+    if (this.#type === 'text/event-stream') {
+      const isWhole = body.length === 0 || body.toAscii(body.length - EVENT_END.length) === EVENT_END;
+      if (!isWhole) this.#fail(INTERNAL.message);
+      else if (body.length > 0) this.#batch.sendEvents(body.chunks);
+      return isWhole;
+    }
     if (this.#type === 'application/json') {
-      this.#batch.sendMessage(text, this.status);
+      this.#batch.sendMessage(body.length > MAX_TEXT_BYTES ? body : body.concat().toString('utf8'), this.status);
       return true;
     }
     if (this.status < 300) return true;
     this.#fail(`answered with HTTP ${this.status}`);
     return false;
+  }
+
+  #takeBody(): ChunkBuffer {
+    const body = this.#body;
+    this.#body = new ChunkBuffer();
+    return body;
   }
 
   /** Forwards a message if it is a response; an array may contain nothing else. */
@@ -100,10 +117,14 @@ export class BatchMember extends EventEmitter implements ResponseLike {
     if (this.writableEnded) return;
     this.#decoder?.stop();
     this.#decoder = undefined;
-    this.#body = new ChunkBuffer();
+    this.#takeBody();
     const { idText } = this.#request;
     new ResponseWriter(this, [], idText).sendError({ code: INTERNAL_ERROR, message }, Math.max(this.status, 400));
   }
+}
+
+function endsEvent(chunk: Buffer | string): boolean {
+  return typeof chunk === 'string' ? chunk.endsWith(EVENT_END) : chunk.includes(EVENT_END, -EVENT_END.length);
 }
 
 /** `headers`: names and values, alternating. */
@@ -111,6 +132,9 @@ function contentType(headers: readonly string[]): string | undefined {
   const name = headers.findIndex((header, at) => at % 2 === 0 && header.toLowerCase() === 'content-type');
   return name === -1 ? undefined : headers[name + 1]?.split(';')[0];
 }
+
+/** Longer messages, such as lists, are the same bytes for all clients, and so are sent without a text of their own. */
+const MAX_TEXT_BYTES = 4 * 1024;
 
 /** Properties of a batch that are known before it is served. */
 export interface BatchResponseOptions extends Pick<Batch, 'hasRequests'> {
@@ -128,8 +152,8 @@ export interface BatchResponseOptions extends Pick<Batch, 'hasRequests'> {
  *   responses for a client that accepts no streams
  * - else an array of the errors of notifications and responses, with the HTTP status of the first one (400 if it had none)
  *
- * Messages are sent as soon as they arrive; none is buffered until another member has ended. The response is complete when
- * all members have ended.
+ * Messages are sent as soon as they arrive and the client has read those before; none is buffered until another member has
+ * ended. The response is complete when all members have ended.
  */
 export class BatchResponse {
   readonly target: ResponseLike;
@@ -140,6 +164,11 @@ export class BatchResponse {
   readonly streams: boolean;
   #open: number;
   #hasBegun = false;
+  /** What is sent once the client has read what was written: in parts as they are, or a message. */
+  #unsent: (readonly (Buffer | string)[] | ChunkBuffer)[] = [];
+  /** The client reads too slowly. */
+  #isFull = false;
+  #onUnblocked: (() => void) | undefined = undefined;
 
   /** `headers` are those of every response to this request. */
   constructor(target: ResponseLike, headers: readonly string[], { size, hasRequests, streams }: BatchResponseOptions) {
@@ -148,8 +177,8 @@ export class BatchResponse {
     this.#hasRequests = hasRequests;
     this.#open = size;
     this.streams = hasRequests && streams;
-    target.on('close', () => this.#emit('close'));
-    target.on('drain', () => this.#emit('drain'));
+    target.on('close', () => this.#onClose());
+    target.on('drain', () => this.#onDrain());
   }
 
   /** Begins the stream if there is no message for a while, and sends comments. The batch arrived at `startedAt`. */
@@ -164,24 +193,82 @@ export class BatchResponse {
     return member;
   }
 
-  /** Sends a message of a member with this HTTP status. False if the client reads too slowly. */
-  sendMessage(text: string, status: number): boolean {
-    const first = !this.#hasBegun;
+  /** True while the client reads too slowly; false again if it has disconnected. */
+  get isBlocked(): boolean {
+    return this.#isFull && !this.target.destroyed;
+  }
+
+  /** Calls back once the client has read what was written, or has disconnected. There is one listener at a time. */
+  onceUnblocked(listener: () => void): void {
+    this.#onUnblocked = listener;
+  }
+
+  /** Sends a message of a member with this HTTP status. */
+  sendMessage(message: string | ChunkBuffer, status: number): void {
+    const separator = this.#hasBegun ? ',' : '[';
     this.#begin(status);
-    return this.#client.stream?.send(text) ?? this.target.write(`${first ? '[' : ','}${text}`);
+    const isText = typeof message === 'string';
+    if (this.streams) this.#send(isText ? [encodeMessage(message)] : message);
+    else this.#send(isText ? [separator + message] : [separator, ...message.chunks]);
   }
 
   /** Sends whole events of a member's stream. False if the client reads too slowly. */
-  sendEvents(chunk: Buffer | string): boolean {
+  sendEvents(chunks: readonly (Buffer | string)[]): boolean {
     this.#begin(200);
-    return this.target.write(chunk);
+    return this.#send(chunks);
   }
 
   onMemberEnded(): void {
-    if (--this.#open > 0) return;
+    this.#open--;
+    this.#endIfComplete();
+  }
+
+  #endIfComplete(): void {
+    if (this.#open > 0 || this.#unsent.length > 0 || this.target.writableEnded) return;
     if (this.#client.stream) this.target.end();
     else if (!this.#hasBegun) this.#client.sendPlain(202);
     else this.target.end(']');
+  }
+
+  /** Messages of other members may already wait. */
+  #send(data: readonly (Buffer | string)[] | ChunkBuffer): boolean {
+    if (this.isBlocked) this.#unsent.push(data);
+    else this.#isFull = !this.#write(data);
+    return !this.#isFull;
+  }
+
+  /** Nothing else is written between the parts, such as a comment. */
+  #write(data: readonly (Buffer | string)[] | ChunkBuffer): boolean {
+    const { target } = this;
+    let keepsUp = true;
+    if (!(data instanceof ChunkBuffer)) {
+      for (const part of data) keepsUp = target.write(part);
+      return keepsUp;
+    }
+    target.write(EVENT_START);
+    for (const chunk of data.chunks) target.write(toSingleLine(chunk));
+    return target.write(EVENT_END);
+  }
+
+  #onDrain(): void {
+    this.#isFull = false;
+    while (!this.#isFull && this.#unsent.length > 0) this.#isFull = !this.#write(this.#unsent.shift() ?? []);
+    if (this.#isFull) return;
+    this.#endIfComplete();
+    this.#emit('drain');
+    if (!this.#isFull) this.#unblock();
+  }
+
+  #onClose(): void {
+    this.#unsent = [];
+    this.#emit('close');
+    this.#unblock();
+  }
+
+  #unblock(): void {
+    const listener = this.#onUnblocked;
+    this.#onUnblocked = undefined;
+    listener?.();
   }
 
   #begin(status: number): void {
@@ -210,7 +297,8 @@ export interface BatchParts {
 /**
  * Serves a batch (2025-03-26, "Batching"): each message runs through the whole filter chain, as if it had been sent on its own
  * with the headers of the batch, so that no evaluator is bypassed. Messages start in their order; none waits for another, but
- * large ones are parsed in turns of their own. `exchange` is that of the batch.
+ * large ones are parsed in turns of their own, and none starts while the client does not read. If it disconnects, the others
+ * start too: for a client of this era that is no cancellation. `exchange` is that of the batch.
  */
 export function serveBatch(exchange: McpExchange, batch: Batch, parts: BatchParts): void {
   const { messages } = batch;
@@ -247,10 +335,13 @@ function startBatch(exchange: McpExchange, { messages, hasRequests }: Batch, par
     telemetry.begin(member);
     part.once('close', () => telemetry.end(member, { status: part.status, isComplete: part.writableEnded }));
     serve(member);
+    // `close` of the batch was emitted before.
+    if (part.destroyed) process.nextTick(() => part.emit('close'));
   };
   const start = (first: number): void => {
     let characters = 0;
     for (let at = first; at < messages.length; at++) {
+      if (result.isBlocked) return result.onceUnblocked(() => start(at));
       const text = messages[at] ?? '';
       characters += text.length;
       if (at > first && characters > TURN_CHARACTERS) return void setImmediate(() => start(at));

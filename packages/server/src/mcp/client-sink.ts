@@ -3,11 +3,7 @@ import type { ClientFacts } from '../upstreams/client-facts.ts';
 import { type CallOutcome, joinListeners, type ResponseBody, type ResponseSink } from '../upstreams/response-sink.ts';
 import type { OpenWriter } from './open-responses.ts';
 import type { ResponseWriter } from './response.ts';
-import { type OpenBody, writeParts } from './response-stream.ts';
-
-const LF = 10;
-const CR = 13;
-const SPACE = 32;
+import { inOneLine, type OpenBody, writeParts } from './response-stream.ts';
 
 /** Sends a client the response to a request that is executed upstream. */
 export class ClientSink implements ResponseSink {
@@ -139,18 +135,4 @@ type OutcomeOf<Kind extends CallOutcome['kind']> = Extract<CallOutcome, { kind: 
 
 function lengthOf(parts: readonly Buffer[]): number {
   return parts.reduce((bytes, part) => bytes + part.length, 0);
-}
-
-/** Returns a body whose parts have no line breaks. */
-function inOneLine(body: OpenBody): OpenBody {
-  return { write: (parts, onWritten) => body.write(parts.map(toSingleLine), onWritten), end: () => body.end() };
-}
-
-/** Returns JSON without line breaks, which would end a line of an event: they can only be white space between values. */
-function toSingleLine(json: Buffer): Buffer {
-  if (!json.includes(LF) && !json.includes(CR)) return json;
-  const line = Buffer.from(json);
-  // A search for each line break would take seconds if there is nothing else.
-  for (let at = 0; at < line.length; at++) if (line[at] === LF || line[at] === CR) line[at] = SPACE;
-  return line;
 }

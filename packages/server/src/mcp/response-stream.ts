@@ -2,6 +2,14 @@ import { encodeMessage } from '@sluice/protocol/mcp/event-stream';
 import type { ResponseLike } from '../http/exchange.ts';
 import type { ResponseBody } from '../upstreams/response-sink.ts';
 
+/** Begin and end of an event with a message. */
+export const EVENT_START = 'event: message\ndata: ';
+export const EVENT_END = '\n\n';
+
+const LF = 10;
+const CR = 13;
+const SPACE = 32;
+
 /** A body that was begun, and how it ends. */
 export interface OpenBody extends ResponseBody {
   end(): void;
@@ -48,8 +56,8 @@ export class ConnectedStream implements ResponseStream {
   beginLast(): OpenBody {
     const response = this.#response;
     this.#hasLast = true;
-    response.write('event: message\ndata: ');
-    return { write: (parts, onWritten) => writeParts(response, parts, onWritten), end: () => response.end('\n\n') };
+    response.write(EVENT_START);
+    return { write: (parts, onWritten) => writeParts(response, parts, onWritten), end: () => response.end(EVENT_END) };
   }
 
   end(data?: string): void {
@@ -84,4 +92,18 @@ export function writeParts(response: ResponseLike, parts: readonly Buffer[], onW
   const last = parts.length - 1;
   for (const part of parts.slice(0, last)) response.write(part);
   return response.write(parts[last] ?? '', (error) => error || onWritten?.());
+}
+
+/** Returns a body whose parts have no line breaks. */
+export function inOneLine(body: OpenBody): OpenBody {
+  return { write: (parts, onWritten) => body.write(parts.map(toSingleLine), onWritten), end: () => body.end() };
+}
+
+/** Returns JSON without line breaks, which would end a line of an event: they can only be white space between values. */
+export function toSingleLine(json: Buffer): Buffer {
+  if (!json.includes(LF) && !json.includes(CR)) return json;
+  const line = Buffer.from(json);
+  // A search for each line break would take seconds if there is nothing else.
+  for (let at = 0; at < line.length; at++) if (line[at] === LF || line[at] === CR) line[at] = SPACE;
+  return line;
 }

@@ -17,6 +17,7 @@ class Client extends EventEmitter implements ResponseLike {
   headersSent = false;
   reads = true;
   readonly written: string[] = [];
+  readonly buffers: Buffer[] = [];
 
   writeHead(status: number, headers: readonly string[]): void {
     this.headersSent = true;
@@ -25,6 +26,7 @@ class Client extends EventEmitter implements ResponseLike {
 
   write(chunk: string | Buffer): boolean {
     this.written.push(String(chunk));
+    if (typeof chunk !== 'string') this.buffers.push(chunk);
     return this.reads;
   }
 
@@ -123,4 +125,17 @@ it('a response whose stream is dropped calls every listener of the disconnect', 
   for (const name of ['a', 'b']) response.onDisconnect(() => called.push(name));
   response.writer.onDropped?.();
   expect(called).toEqual(['a', 'b']);
+});
+
+it('a large list on an event stream is sent as the bytes that all clients get', () => {
+  const client = new Client();
+  const writer = new ResponseWriter(client, [], '1');
+  writer.startStream();
+  const json = Buffer.from('{"tools":[]}');
+  writer.sendResult({ json });
+  expect(client.written.join('')).toBe(
+    `${HEAD}event: message\ndata: {"jsonrpc":"2.0","id":1,"result":{"tools":[]}}\n\n`,
+  );
+  expect(client.buffers[1]).toBe(json);
+  expect(client.writableEnded).toBe(true);
 });

@@ -1,7 +1,7 @@
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import type { ResponseLike } from '../http/exchange.ts';
 import { errorJson, type ResultOutcome, type RpcError } from '../http/outcome.ts';
-import { ConnectedStream, type ResponseStream } from './response-stream.ts';
+import { ConnectedStream, inOneLine, type ResponseStream } from './response-stream.ts';
 import type { ClientStream } from './sessions/resumable-streams.ts';
 
 /**
@@ -35,11 +35,16 @@ export class ResponseWriter {
 
   /** Sends a JSON-RPC result, as the last event of a stream that has begun. */
   sendResult({ json, bytes = Buffer.byteLength(json), headers }: Omit<ResultOutcome, 'kind'>): void {
-    if (this.stream) return this.stream.end(`{"jsonrpc":"2.0","id":${this.idText},"result":${json}}`);
+    const start = `{"jsonrpc":"2.0","id":${this.idText},"result":`;
+    if (this.stream) {
+      if (typeof json === 'string') return this.stream.end(`${start}${json}}`);
+      const body = inOneLine(this.stream.beginLast());
+      body.write([Buffer.from(start), json, Buffer.from('}')], () => undefined);
+      return body.end();
+    }
     const idBytes = Buffer.byteLength(this.idText);
     // 33 bytes are the envelope's own: {"jsonrpc":"2.0","id":,"result":}
     this.startJson(200, 33 + idBytes + bytes, headers);
-    const start = `{"jsonrpc":"2.0","id":${this.idText},"result":`;
     if (typeof json === 'string') return this.#endText(`${start}${json}}`, 33 + idBytes + bytes);
     this.response.write(start);
     this.response.write(json);
