@@ -152,6 +152,28 @@ describe.each(eras)('a hidden resource (%s)', (era) => {
     expect(reply(await caller.call('resources/read', '{"uri":"file:///public/%61"}'))).toContain('"text":"read"');
   });
 
+  it('has the same response as an unknown one, if two forwards have resources', async () => {
+    const upstream = await upstreamWith(scriptsOf(['file:///hidden'], []));
+    const url = await register(upstream.url, { expose: { resources: { deny: ['file:///hidden'] } } });
+    const namespace = new URL(url).pathname.split('/')[1] ?? '';
+    for (const name of ['one', 'two']) {
+      const other = await upstreamWith(scriptsOf([`${name}:///a`], []));
+      await tests.service.register('forwards', { name: `${namespace}-${name}`, address: other.url, namespace });
+    }
+    const caller = await client(era, url);
+    const completion = (uri: string) => ({ ref: { type: 'ref/resource', uri }, argument: { name: 'a', value: 'x' } });
+    const requests: [string, (uri: string) => object][] = [
+      ['resources/read', (uri) => ({ uri })],
+      ['completion/complete', completion],
+    ];
+    if (era === 'legacy') requests.push(['resources/subscribe', (uri) => ({ uri })]);
+    for (const [method, params] of requests) {
+      const failed = async (uri: string) => errorOf(await caller.call(method, JSON.stringify(params(uri))));
+      const unknown = JSON.stringify(await failed('file:///unknown')).replaceAll('unknown', 'hidden');
+      expect(JSON.stringify(await failed('file:///hidden')), method).toBe(unknown);
+    }
+  });
+
   it('cannot be read by a link of its forward, nor by a template of another one', async () => {
     const link = (uri: string) => `{"type":"resource_link","name":"l","uri":${JSON.stringify(uri)}}`;
     const links = ['file:///public/..%2fsecrets/x', 'file:///public/linked'];
