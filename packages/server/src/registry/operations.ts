@@ -2,8 +2,9 @@ import { DOT_NAME_PROBLEM, isDotName, isServiceLabel } from '@sluice/contract';
 import { equal } from '@sluice/protocol/json/equal';
 import { isJsonObject, type JsonObject, type JsonValue, parseLossless } from '@sluice/protocol/json/parse';
 import { resourceName } from './catalogs.ts';
-import type { Draft } from './draft.ts';
+import { Draft } from './draft.ts';
 import {
+  byOrder,
   DEFAULT_NAMESPACE,
   type Discovered,
   type Entry,
@@ -36,27 +37,18 @@ export interface Selector {
   readonly uri?: string | undefined;
 }
 
-/** Entries to select from: those of a draft or of a snapshot. */
-type Entries = Pick<Draft, 'namespaces' | 'get' | 'entries'>;
-
 /** The selected entry of a committed state. Throws as {@link findEntry}. */
-export function findInSnapshot({ namespaces }: Snapshot, kind: Kind, selector: Selector): Entry {
-  const indexIn = (namespace: Namespace, of: Kind) => namespaces.get(namespace)?.indexes[of];
-  const entries: Entries = {
-    namespaces,
-    get: (of, namespace, key) => indexIn(namespace, of)?.owner(key),
-    entries: (of, namespace) => indexIn(namespace, of)?.owners ?? [],
-  };
-  return findEntry(entries, kind, selector);
+export function findInSnapshot(snapshot: Snapshot, kind: Kind, selector: Selector): Entry {
+  return findEntry(new Draft(snapshot), kind, selector);
 }
 
 /**
  * The selected entry: in the given namespace; without one in `default`, else in the only namespace that has it. OperationError
  * NOT_FOUND; CONFLICT with `namespaces` or `uris` when the selection is ambiguous.
  */
-function findEntry(entries: Entries, kind: Kind, { name, namespace, uri }: Selector): Entry {
+function findEntry(draft: Draft, kind: Kind, { name, namespace, uri }: Selector): Entry {
   const isSelected = ({ key }: Entry) => kind !== 'resource' || uri === undefined || key === uri;
-  const found = candidatesFor(entries, namespace, (at) => named(entries, kind, at, name).filter(isSelected));
+  const found = candidatesFor(draft, namespace, (at) => named(draft, kind, at, name).filter(isSelected));
   const namespaces = [...new Set(found.map((entry) => entry.namespace))];
   if (namespaces.length > 1) {
     throw new OperationError('CONFLICT', `${kind} ${name} is in several namespaces; choose one with ?namespace=`, {
@@ -110,7 +102,7 @@ export function findEntries(draft: Draft, kind: Kind, { names, uris, namespace }
 
 /** Entries in the selected namespace; without one in `default`, else in all namespaces. */
 function candidatesFor(
-  { namespaces }: Entries,
+  { namespaces }: Draft,
   selected: string | undefined,
   lookup: (namespace: Namespace) => readonly Entry[],
 ): readonly Entry[] {
@@ -142,8 +134,8 @@ function resourcesByName(draft: Draft): (namespace: Namespace, name: string) => 
   return (namespace, name) => indexes.getOrInsertComputed(namespace, indexOf).get(name) ?? [];
 }
 
-function isRegistered(entries: Entries, entry: Entry): boolean {
-  return entries.get(entry.kind, entry.namespace, entry.key) === entry;
+function isRegistered(draft: Draft, entry: Entry): boolean {
+  return draft.get(entry.kind, entry.namespace, entry.key) === entry;
 }
 
 /** True when other entries have the same name and namespace: resources can share a name. */
@@ -151,13 +143,16 @@ export function sharesName(draft: Draft, { kind, name, namespace }: Entry): bool
   return named(draft, kind, namespace, name).length > 1;
 }
 
-function named(entries: Entries, kind: Kind, namespace: Namespace, name: string): readonly Entry[] {
-  if (kind !== 'resource') return withKey(entries, kind, namespace, name);
-  return [...entries.entries(kind, namespace)].filter((entry) => entry.name === name && isRegistered(entries, entry));
+function named(draft: Draft, kind: Kind, namespace: Namespace, name: string): readonly Entry[] {
+  if (kind !== 'resource') return withKey(draft, kind, namespace, name);
+  const found = [...draft.entries(kind, namespace)].filter(
+    (entry) => entry.name === name && isRegistered(draft, entry),
+  );
+  return found.sort(byOrder);
 }
 
-function withKey(entries: Entries, kind: Kind, namespace: Namespace, key: string): readonly Entry[] {
-  return [entries.get(kind, namespace, key)].filter((entry) => entry !== undefined);
+function withKey(draft: Draft, kind: Kind, namespace: Namespace, key: string): readonly Entry[] {
+  return [draft.get(kind, namespace, key)].filter((entry) => entry !== undefined);
 }
 
 /** The full description of a discovered entry, by which the members of its upstream that are missing are removed. */
