@@ -29,7 +29,6 @@ interface Piece {
 export class LogSink {
   readonly #destination: LogDestination;
   readonly #maxBytes: number;
-  readonly #maxUrgentBytes: number;
   /** Lines of the next piece. */
   #batch = '';
   #batchLines = 0;
@@ -48,7 +47,6 @@ export class LogSink {
   constructor(destination: LogDestination, maxBytes: number = MAX_LOG_BYTES) {
     this.#destination = destination;
     this.#maxBytes = maxBytes;
-    this.#maxUrgentBytes = maxBytes * (9 / 8);
   }
 
   /** Number of dropped lines. */
@@ -57,7 +55,8 @@ export class LogSink {
   /** Adds a line with its line break. Never throws. */
   readonly write = (line: string, level: LogLevel): void => {
     const waiting = this.#waitingBytes + this.#batch.length;
-    if (waiting >= this.#maxBytes && (waiting >= this.#maxUrgentBytes || MINOR.has(level))) return this.#drop(1);
+    const isFull = waiting >= this.#maxBytes && (waiting >= this.#maxBytes * (9 / 8) || MINOR.has(level));
+    if (isFull) return this.#drop(1);
     this.#add(line);
   };
 

@@ -189,9 +189,7 @@ export function msText(ms: number): string {
 class LineStart {
   /** Of the last line, from which most differ only in the milliseconds. */
   #second = -1;
-  #level = '';
   #beforeMs = '';
-  #afterMs = '';
   readonly #afterLevel: string;
 
   constructor(target: LogTarget, msg: string) {
@@ -205,11 +203,7 @@ class LineStart {
       this.#second = second;
       this.#beforeMs = `{"ts":"${new Date(ms).toISOString().slice(0, -'.000Z'.length)}`;
     }
-    if (level !== this.#level) {
-      this.#level = level;
-      this.#afterMs = `Z","level":"${level}${this.#afterLevel}`;
-    }
-    return `${this.#beforeMs}${THOUSANDTHS[ms - 1_000 * second]}${this.#afterMs}`;
+    return `${this.#beforeMs}${THOUSANDTHS[ms - 1_000 * second]}Z","level":"${level}${this.#afterLevel}`;
   }
 }
 
