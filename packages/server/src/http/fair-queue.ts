@@ -122,6 +122,57 @@ export class FairQueue<Job extends object> {
   }
 }
 
+/** Runs a limited number of jobs at a time; the others wait in a {@link FairQueue}. */
+export class FairLimiter {
+  readonly #limit: number;
+  /** Functions that start the waiting jobs. */
+  readonly #queue: FairQueue<() => void>;
+  #active = 0;
+
+  constructor(capacity: number, limit: number) {
+    this.#limit = limit;
+    this.#queue = new FairQueue(capacity, limit);
+  }
+
+  /**
+   * Runs a job when it is its turn. Rejects with {@link BusyError} if there is no room, and with the reason of the signal once that
+   * aborts: a waiting job does not run then, and the result of a running one is ignored.
+   */
+  run<T>(job: () => Promise<T>, turn: Turn, resource: string, signal: AbortSignal | undefined): Promise<T> {
+    if (signal?.aborted) return Promise.reject(signal.reason);
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    const start = () => {
+      const startedAt = performance.now();
+      const onEnd = () => this.#onEnd(performance.now() - startedAt);
+      this.#active++;
+      void job().then(resolve, reject).finally(onEnd);
+    };
+    const onAbort = () => {
+      this.#queue.remove(start);
+      reject(signal?.reason);
+    };
+    signal?.addEventListener('abort', onAbort, { once: true });
+    this.#queue.add(start, turn, resource, reject);
+    this.#startNext();
+    return promise.finally(() => signal?.removeEventListener('abort', onAbort));
+  }
+
+  /** Starts all waiting jobs. */
+  drain(): void {
+    for (let start = this.#queue.take(); start; start = this.#queue.take()) start();
+  }
+
+  #startNext(): void {
+    if (this.#active < this.#limit) this.#queue.take()?.();
+  }
+
+  #onEnd(ms: number): void {
+    this.#queue.served(ms);
+    this.#active--;
+    this.#startNext();
+  }
+}
+
 /** Levels of the path at which keys share the capacity: namespace and user. */
 const SHARING_LEVELS = 2;
 

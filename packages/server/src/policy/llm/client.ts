@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { BusyError, FairLimiter, Turn } from '../../http/fair-queue.ts';
 import { baseUrl } from '../../http/address.ts';
 import type { UpstreamTransport } from '../../http/client/client.ts';
 import { type CollectedResponse, collectResponse } from '../../http/client/collect-response.ts';
@@ -6,7 +7,6 @@ import { CodingError } from '../../http/client/content-coding.ts';
 import { Egress } from '../../http/client/egress.ts';
 import { ProxyError } from '../../http/client/egress-proxies.ts';
 import { UpstreamError } from '../../http/client/errors.ts';
-import { BusyError, FairQueue, Turn } from '../../http/fair-queue.ts';
 import { Secrets } from '../../http/secrets/secrets.ts';
 import { errorCode } from '../../registry/store/files.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
@@ -114,48 +114,10 @@ const MAX_CONCURRENT = 200;
 const MAX_QUEUED = 10_000;
 
 /** A chat-completions endpoint. */
-class Endpoint {
+interface Endpoint {
   readonly transport: UpstreamTransport;
-  readonly #maxConcurrent: number;
-  /** Functions that start the waiting calls. */
-  readonly #queue: FairQueue<() => void>;
-  #active = 0;
-
-  constructor(transport: UpstreamTransport, maxConcurrent: number) {
-    this.transport = transport;
-    this.#maxConcurrent = maxConcurrent;
-    this.#queue = new FairQueue(MAX_QUEUED, maxConcurrent);
-  }
-
-  /**
-   * Waits until the call may start, if there are too many; {@link leave} must follow. Rejects with {@link BusyError} if
-   * there is no room, and with `canceled()` if the signal aborts.
-   */
-  enter(turn: Turn, signal: AbortSignal | undefined, canceled: () => LlmError): Promise<void> | undefined {
-    if (this.#active < this.#maxConcurrent) {
-      this.#active++;
-      return undefined;
-    }
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const onAbort = () => this.#queue.remove(resolve) && reject(canceled());
-    signal?.addEventListener('abort', onAbort, { once: true });
-    this.#queue.add(resolve, turn, '', reject);
-    return promise.finally(() => signal?.removeEventListener('abort', onAbort));
-  }
-
-  /** A call that has started has ended, after `ms`. */
-  leave(ms: number): void {
-    this.#queue.served(ms);
-    const start = this.#queue.take();
-    if (start) start();
-    else this.#active--;
-  }
-
-  /** Closes all connections. Waiting calls are started, and fail as well. */
-  async close(): Promise<void> {
-    for (let start = this.#queue.take(); start; start = this.#queue.take()) start();
-    await this.transport.destroy();
-  }
+  /** Its calls. */
+  readonly limiter: FairLimiter;
 }
 
 /** Client of LLM connections; reuses HTTP connections. */
@@ -210,9 +172,6 @@ export class LlmClient {
       headers.push('authorization', `Bearer ${key.text}`);
       secrets.push(key.text);
     }
-    const waiting = endpoint.enter(turn, signal, () => new LlmError('aborted', name, 'request canceled'));
-    if (waiting) await waiting;
-    const startedAt = performance.now();
     const send = async (omitted: readonly string[]) => {
       const optional = Object.entries(OPTIONAL).filter(([member]) => !omitted.includes(member));
       const body = JSON.stringify({ model, messages, ...Object.fromEntries(optional) });
@@ -221,9 +180,9 @@ export class LlmClient {
       return toResult(connection, response, sent, secrets);
     };
     try {
-      return await this.#sendSupported(name, send);
-    } finally {
-      endpoint.leave(performance.now() - startedAt);
+      return await endpoint.limiter.run(() => this.#sendSupported(name, send), turn, '', signal);
+    } catch (error) {
+      throw signal?.aborted ? new LlmError('aborted', name, 'request canceled') : error;
     }
   }
 
@@ -280,7 +239,10 @@ export class LlmClient {
   /** Closes all connections; calls in progress fail as `aborted`. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    await Promise.all([...this.#endpoints.values()].map((endpoint) => endpoint.close()));
+    const endpoints = [...this.#endpoints.values()];
+    // Waiting calls fail as well.
+    for (const { limiter } of endpoints) limiter.drain();
+    await Promise.all(endpoints.map(({ transport }) => transport.destroy()));
   }
 
   /** Returns undefined for an invalid URL. */
@@ -292,7 +254,8 @@ export class LlmClient {
           redirects: 'pass',
           defaultHeaders: DEFAULT_HEADERS,
         } as const;
-        return new Endpoint(this.#options.egress.open(url, options), this.#options.maxConcurrent);
+        const { egress, maxConcurrent } = this.#options;
+        return { transport: egress.open(url, options), limiter: new FairLimiter(MAX_QUEUED, maxConcurrent) };
       });
     } catch {
       return undefined;

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Worker } from 'node:worker_threads';
-import { type BusyError, FairQueue, Turn } from '../../http/fair-queue.ts';
+import { type BusyError, FairLimiter, Turn } from '../../http/fair-queue.ts';
 
 /** Time limit for compiling a schema, or validating one text. */
 const DEADLINE_MS = 1_000;
@@ -55,10 +55,8 @@ interface ValidationResult {
   readonly cacheMs: number;
 }
 
-interface Task {
-  readonly run: (worker: SchemaWorker) => Promise<SchemaReply>;
-  readonly resolve: (reply: SchemaReply | WorkerExitedError) => void;
-}
+/** Runs jobs of one task in a worker. */
+type Task = (worker: SchemaWorker) => Promise<SchemaReply>;
 
 /** Updates of evaluators have a place of their own beside the namespaces. */
 const UPDATE = new Turn('', '');
@@ -72,9 +70,8 @@ const UPDATE = new Turn('', '');
  */
 export class ResultSchemas {
   readonly #deadlineMs: number;
-  readonly #queue = new FairQueue<Task>(MAX_QUEUED, 1);
+  readonly #limiter = new FairLimiter(MAX_QUEUED, 1);
   #worker: SchemaWorker | undefined = undefined;
-  #isBusy = false;
   #isClosed = false;
 
   /** `deadlineMs`: for tests. */
@@ -98,7 +95,7 @@ export class ResultSchemas {
   /** Ends the worker. Afterwards no schema compiles and no text is valid. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    for (let task = this.#queue.take(); task !== undefined; task = this.#queue.take()) task.resolve(shuttingDown());
+    this.#limiter.drain();
     await this.#worker?.close();
   }
 
@@ -134,44 +131,15 @@ export class ResultSchemas {
     return worker.run({ kind: 'compile', key, schema }, this.#deadlineMs);
   }
 
-  #enqueue(key: string, run: Task['run'], turn: Turn, signal?: AbortSignal): Promise<SchemaReply | WorkerExitedError> {
-    if (this.#isClosed) return Promise.resolve(shuttingDown());
-    if (signal?.aborted) return Promise.reject(signal.reason);
-    const { promise, resolve, reject } = Promise.withResolvers<SchemaReply | WorkerExitedError>();
-    const onAbort = () => {
-      this.#queue.remove(task);
-      reject(signal?.reason);
-    };
-    const task: Task = {
-      run,
-      resolve(reply) {
-        signal?.removeEventListener('abort', onAbort);
-        resolve(reply);
-      },
-    };
-    signal?.addEventListener('abort', onAbort, { once: true });
-    this.#queue.add(task, turn, key, (error: BusyError) => {
-      signal?.removeEventListener('abort', onAbort);
-      reject(error);
-    });
-    if (!this.#isBusy) void this.#runQueue();
-    return promise;
+  #enqueue(key: string, task: Task, turn: Turn, signal?: AbortSignal): Promise<SchemaReply | WorkerExitedError> {
+    return this.#limiter.run(() => this.#run(task), turn, key, signal);
   }
 
-  async #runQueue(): Promise<void> {
-    this.#isBusy = true;
-    for (let task = this.#queue.take(); task !== undefined; task = this.#queue.take()) {
-      const startedAt = performance.now();
-      task.resolve(await this.#runTask(task));
-      this.#queue.served(performance.now() - startedAt);
-    }
-    this.#isBusy = false;
-  }
-
-  async #runTask({ run }: Task): Promise<SchemaReply | WorkerExitedError> {
+  async #run(task: Task): Promise<SchemaReply | WorkerExitedError> {
+    if (this.#isClosed) return shuttingDown();
     try {
       if (this.#worker === undefined || this.#worker.hasExited) this.#worker = new SchemaWorker();
-      return await run(this.#worker);
+      return await task(this.#worker);
     } catch (error) {
       return error instanceof WorkerExitedError ? error : new WorkerExitedError('failed: cannot start a worker thread');
     }
