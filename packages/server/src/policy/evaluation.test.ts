@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { type ChatCompletions, startChatCompletions } from '../../testing/chat-completions.ts';
+import { type ChatCompletions, type ScriptedCompletion, startChatCompletions } from '../../testing/chat-completions.ts';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
 import { exchangeParts } from '../http/exchange.fixture.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
@@ -27,7 +27,7 @@ afterEach(async () => {
 });
 
 /** Returns the log line of an evaluation with these LLM results, of which `{}` is valid. */
-async function lineOf(responses: readonly string[], failure?: Error): Promise<Record<string, unknown>> {
+async function lineOf(responses: readonly ScriptedCompletion[], failure?: Error): Promise<Record<string, unknown>> {
   const lines: string[] = [];
   const registry = new Registry(memoryLog());
   await registry.load();
@@ -73,10 +73,11 @@ async function lineOf(responses: readonly string[], failure?: Error): Promise<Re
   return line ?? {};
 }
 
-test.each([
+test.each<[readonly ScriptedCompletion[], number | undefined, string | undefined]>([
   [['{}'], undefined, undefined],
   [['no', '{}'], 2, 'corrected'],
   [['no', 'still no'], 2, 'failed'],
+  [['no', { status: 500 }], 2, 'failed'],
 ])('the log line of a decision has the correction of invalid results: %j', async (responses, llm_calls, validation) => {
   const line = await lineOf(responses);
   expect(line).toMatchObject({ msg: 'evaluator decided', decision: 'pass', tool: 't' });

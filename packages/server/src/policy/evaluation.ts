@@ -15,7 +15,7 @@ import type { Span, SpanStart } from '../telemetry/tracing/span.ts';
 import type { EvaluatedRequest, EvaluationInput } from './context.ts';
 import type { LoadedEvaluator } from './evaluator-set.ts';
 import { type LlmClient, LlmError } from './llm/client.ts';
-import { completeWithSchema, LlmCallStats } from './llm/completion.ts';
+import { completeWithSchema } from './llm/completion.ts';
 import { type ConversationCache, historyReader } from './llm/history.ts';
 import type { OtherConversations } from './llm/other-conversations.ts';
 import { buildUserPrompt, type PromptToolCache } from './llm/prompt.ts';
@@ -64,10 +64,11 @@ export class Evaluation {
   readonly #signal: AbortSignal;
   readonly #turn: Turn;
   readonly #counters: EvaluatorCounters;
-  readonly #llmStats: LlmCallStats;
   /** Adds the evaluator and the request to each line. */
   readonly #log: TargetLogger;
   #llmMs: number | undefined;
+  /** Whether the result of a second call was valid. */
+  #isCorrected: boolean | undefined;
   #actionMs: number | undefined;
 
   /** Aborting `signal` cancels the LLM call and discards the result of the action. */
@@ -87,7 +88,6 @@ export class Evaluation {
     this.#turn = new Turn(owner.namespace, owner.name, options.llm.timeoutMs + HOST_LIMITS.runMs);
     const { name } = evaluator.definition;
     this.#counters = options.metrics.evaluator(name);
-    this.#llmStats = new LlmCallStats(this.#counters);
     const { method, namespace, toolName, conversationId } = request;
     this.#log = withFields(options.log, {
       evaluator: name,
@@ -161,8 +161,12 @@ export class Evaluation {
     }
     try {
       const signal = this.#signal;
-      const request = { connection, systemPrompt: definition.llm.prompt, userPrompt, schema, signal, turn: this.#turn };
-      return await completeWithSchema(this.#options.llm, request, this.#llmStats);
+      const onCorrection = (isValid: boolean): void => {
+        this.#isCorrected = isValid;
+      };
+      const prompts = { systemPrompt: definition.llm.prompt, userPrompt };
+      const request = { connection, ...prompts, schema, signal, turn: this.#turn, onCorrection };
+      return await completeWithSchema(this.#options.llm, request, this.#counters);
     } catch (error) {
       span?.failed(this.#errorTypeOf(error));
       throw error;
@@ -232,7 +236,7 @@ export class Evaluation {
       error,
       reason: this.#signal.aborted ? this.#signal.reason : undefined,
       llm_ms: this.#llmMs === undefined ? undefined : roundMs(this.#llmMs),
-      ...this.#llmStats.logFields,
+      ...(this.#isCorrected !== undefined && { llm_calls: 2, validation: this.#isCorrected ? 'corrected' : 'failed' }),
       action_ms: this.#actionMs === undefined ? undefined : roundMs(this.#actionMs),
     };
     if (decision === 'busy') this.#log.warn('evaluator busy', { ...fields, on_error: undefined });

@@ -1,8 +1,7 @@
 import { afterAll, afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { type ChatCompletions, startChatCompletions } from '../../../testing/chat-completions.ts';
-import { EvaluatorCounters } from '../../telemetry/metrics/service-metrics.ts';
 import { LlmClient, LlmError } from './client.ts';
-import { completeWithSchema, LlmCallStats, type LlmObserver } from './completion.ts';
+import { completeWithSchema, type LlmObserver } from './completion.ts';
 import { ResultSchemas } from './result-schema.ts';
 
 const SCHEMA = { type: 'object', properties: { ok: { type: 'boolean' } }, required: ['ok'] };
@@ -198,41 +197,5 @@ describe('with a schema', () => {
     expect(lines.filter((line) => line.startsWith('method: '))).toEqual(['method: x']);
     const [previous = ''] = lines.filter((line) => line.startsWith('previous answer: '));
     expect(previous.replace('previous answer: ', '')).toBe(` Request method: other${'x'.repeat(978)}`);
-  });
-});
-
-/** Returns the log fields after these steps, and what the observer has counted. */
-function observe(...steps: ((stats: LlmCallStats) => void)[]) {
-  const counters = new EvaluatorCounters();
-  const stats = new LlmCallStats(counters);
-  for (const step of steps) step(stats);
-  const { llm, schema } = counters.snapshot();
-  return { correction: stats.logFields, llm, schema };
-}
-
-const call = (stats: LlmCallStats) => stats.onCall(true, 1);
-const failedCall = (stats: LlmCallStats) => stats.onCall(false, 1);
-const valid = (stats: LlmCallStats) => stats.onValidation(true);
-const invalid = (stats: LlmCallStats) => stats.onValidation(false);
-const corrected = (stats: LlmCallStats) => stats.onRetry(true);
-const notCorrected = (stats: LlmCallStats) => stats.onRetry(false);
-
-test.each([
-  ['a failed call', [failedCall], undefined],
-  ['a result without schema', [call], undefined],
-  ['a valid result', [call, valid], undefined],
-  ['a canceled request', [call, invalid, call], undefined],
-  ['a corrected result', [call, invalid, call, valid, corrected], { llm_calls: 2, validation: 'corrected' }],
-  ['two invalid results', [call, invalid, call, invalid, notCorrected], { llm_calls: 2, validation: 'failed' }],
-  ['a failed correction', [call, invalid, failedCall, notCorrected], { llm_calls: 2, validation: 'failed' }],
-])('%s', (_what, steps, correction) => {
-  expect(observe(...steps).correction).toEqual(correction);
-});
-
-test('forwards all steps to the observer', () => {
-  const empty = (stats: LlmCallStats) => stats.onEmptyResult();
-  expect(observe(call, empty, invalid, failedCall, notCorrected)).toMatchObject({
-    llm: { calls_success: 1, calls_failure: 1, empty_results: 1, duration: { count: 2 } },
-    schema: { validations_pass: 0, validations_fail: 1, retries_success: 0, retries_failure: 1 },
   });
 });

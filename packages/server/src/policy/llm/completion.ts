@@ -15,6 +15,8 @@ export interface LlmRequest {
   readonly signal?: AbortSignal | undefined;
   /** Place of the request in the queue of the validator. */
   readonly turn?: Turn | undefined;
+  /** Called after a second call for a correction: whether its result is valid. */
+  readonly onCorrection?: (isValid: boolean) => void;
 }
 
 /**
@@ -45,7 +47,7 @@ export async function completeWithSchema(
   request: LlmRequest,
   observer: LlmObserver,
 ): Promise<string> {
-  const { schema, userPrompt, signal, turn } = request;
+  const { schema, userPrompt, signal, turn, onCorrection } = request;
   const first = await complete(client, request, userPrompt, observer);
   if (schema === undefined) return first;
   const findProblem = async (text: string): Promise<string | undefined> => {
@@ -55,16 +57,20 @@ export async function completeWithSchema(
   };
   const problem = await findProblem(first);
   if (problem === undefined) return first;
+  const onRetry = (isValid: boolean) => {
+    observer.onRetry?.(isValid);
+    onCorrection?.(isValid);
+  };
   const correction = `${userPrompt}\n\n${correctionSection(problem, schema, first)}`;
   let second: string;
   try {
     second = await complete(client, request, correction, observer);
   } catch (error) {
-    if (!signal?.aborted) observer.onRetry?.(false);
+    if (!signal?.aborted) onRetry(false);
     if (error instanceof LlmError && error.fault !== 'aborted') return first;
     throw error;
   }
-  observer.onRetry?.((await findProblem(second)) === undefined);
+  onRetry((await findProblem(second)) === undefined);
   return second;
 }
 
@@ -99,45 +105,4 @@ function correctionSection(problem: string, schema: CompiledSchema, response: st
     `previous answer: ${sanitizeText(response, MAX_ANSWER_BYTES)}`,
     'Answer with JSON that conforms to the schema, and with nothing else.',
   ].join('\n');
-}
-
-/** Log fields of a request with a correction. */
-interface CorrectionFields {
-  /** Completed calls. */
-  readonly llm_calls: number;
-  readonly validation: 'corrected' | 'failed';
-}
-
-/** Collects the log fields of a request, and forwards each step to another observer. */
-export class LlmCallStats implements LlmObserver {
-  readonly #observer: LlmObserver;
-  #calls = 0;
-  #validation: CorrectionFields['validation'] | undefined = undefined;
-
-  constructor(observer: LlmObserver) {
-    this.#observer = observer;
-  }
-
-  /** Undefined if no correction was completed. */
-  get logFields(): CorrectionFields | undefined {
-    return this.#validation && { llm_calls: this.#calls, validation: this.#validation };
-  }
-
-  onCall(isSuccess: boolean, durationMs: number): void {
-    this.#calls++;
-    this.#observer.onCall(isSuccess, durationMs);
-  }
-
-  onEmptyResult(): void {
-    this.#observer.onEmptyResult?.();
-  }
-
-  onValidation(isValid: boolean): void {
-    this.#observer.onValidation?.(isValid);
-  }
-
-  onRetry(isSuccess: boolean): void {
-    this.#validation = isSuccess ? 'corrected' : 'failed';
-    this.#observer.onRetry?.(isSuccess);
-  }
 }
