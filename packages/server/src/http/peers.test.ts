@@ -3,9 +3,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
 import { afterEach, expect, test, vi } from 'vitest';
 import { z } from 'zod';
-import { jsonLines } from './json-lines.ts';
 import { PeerClient, peerServerTls } from './peer-client.ts';
-import { Peers } from './peers.ts';
+import { jsonLines, Peers } from './peers.ts';
 
 const KEY = Buffer.alloc(32, 7);
 const log = { warn: () => undefined };

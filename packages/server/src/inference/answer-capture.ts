@@ -1,13 +1,13 @@
 import { isJsonObject, tryParseJson } from '@sluice/protocol/json/parse';
-import { EventStreamDecoder } from '@sluice/protocol/mcp/event-stream';
+import { skipContainer, skipSpace } from '@sluice/protocol/json/text';
+import { type EventSink, EventStreamDecoder } from '@sluice/protocol/mcp/event-stream';
 import { BodyStart } from '../upstreams/mcp/body-start.ts';
 import { AnswerFields } from './answer-fields.ts';
-import { AnswerScan, depthOf } from './answer-scan.ts';
+import { AnswerScan } from './answer-scan.ts';
 import { ALL_FIELDS } from './apis/apis.ts';
 import { BoundedBuffer, type MemoryBudget } from './bounded-memory.ts';
 import type { BodySink } from './decoder.ts';
 import type { RecordedBody } from './interaction-store.ts';
-import { LineDecoder, MAX_LINE_BYTES } from './line-decoder.ts';
 import { type JsonState, toJsonBody, toStoredBody } from './stored-body.ts';
 import { StreamedAnswer } from './streamed-answer.ts';
 
@@ -119,11 +119,11 @@ export class AnswerCapture implements BodySink {
 
   /** Reads small JSON that is complete. */
   #parse(): void {
-    const bytes = this.#text?.bytes ?? Buffer.alloc(0);
-    const value = tryParseJson(bytes.toString());
+    const text = this.#text?.bytes?.toString() ?? '';
+    const value = tryParseJson(text);
     if (!isJsonObject(value)) return this.#scanStored();
     this.fields.read(ALL_FIELDS, value);
-    this.#json = { isComplete: true, maxDepth: depthOf(bytes) };
+    this.#json = { isComplete: true, maxDepth: skipContainer(text, skipSpace(text, 0)).depth };
   }
 
   /** Scans what is stored, and from now on what follows. */
@@ -166,5 +166,37 @@ export class AnswerCapture implements BodySink {
   #releaseText(): void {
     this.#text?.take();
     this.#text = undefined;
+  }
+}
+
+/** Longest line of a stream that is not data of an event, in bytes. */
+const MAX_LINE_BYTES = 1024 * 1024;
+
+const LF = 10;
+/** Ends an event and begins the data of the next one. */
+const NEXT_EVENT = Buffer.from('\n\ndata:');
+
+/** Decodes a stream of JSON values in lines (NDJSON), in chunks that may end anywhere: each line is the data of an event. */
+export class LineDecoder {
+  readonly #decoder: EventStreamDecoder;
+
+  constructor(sink: EventSink) {
+    this.#decoder = new EventStreamDecoder(sink, Number.MAX_SAFE_INTEGER, MAX_LINE_BYTES);
+    this.end();
+  }
+
+  write(chunk: Buffer): void {
+    let from = 0;
+    for (let end = chunk.indexOf(LF); end !== -1; end = chunk.indexOf(LF, from)) {
+      this.#decoder.write(chunk.subarray(from, end));
+      this.end();
+      from = end + 1;
+    }
+    this.#decoder.write(chunk.subarray(from));
+  }
+
+  /** Ends a line: the last one of a stream needs no line feed. */
+  end(): void {
+    this.#decoder.write(NEXT_EVENT);
   }
 }

@@ -89,13 +89,3 @@ export class AnswerScan implements JsonSink {
     else if (outer.isArray && outer.elements >= MAX_ELEMENTS) this.scanner.leave();
   }
 }
-
-/** Skips JSON without reading it. */
-const NOTHING: JsonSink = { onValue: () => false, onKey: () => {}, onScalar: () => {}, onEnd: () => {} };
-
-/** Depth of the deepest array or object of JSON. */
-export function depthOf(json: Buffer): number {
-  const scanner = new JsonScanner(NOTHING);
-  scanner.write(json);
-  return scanner.maxDepth;
-}

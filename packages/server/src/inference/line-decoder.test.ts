@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { LineDecoder } from './line-decoder.ts';
+import { LineDecoder } from './answer-capture.ts';
 
 test('a line that no line feed ends is not stored, also after a carriage return', () => {
   const events: string[] = [];

@@ -5,8 +5,7 @@ import {
   type ToolCallEvent,
   toolCallEvent,
 } from '@sluice/contract';
-import { jsonLines } from '../http/json-lines.ts';
-import type { QueryHandlers } from '../http/peers.ts';
+import { jsonLines, type QueryHandlers } from '../http/peers.ts';
 import { eventOf, type ToolCallRecord } from '../telemetry/tool-calls/event.ts';
 import type { EventFilter, ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import type { ManagementContext } from './context.ts';

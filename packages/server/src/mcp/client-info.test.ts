@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { modernClient, post } from '../../../../test/fixtures/raw-client.ts';
 import { eras, errorOf, lastCall, relayTests } from '../../testing/relay.ts';
-import { boundedClientInfo } from './client-info.ts';
+import { boundedClientInfo } from './methods/lifecycle.ts';
 
 const { register, upstreamWith } = relayTests();
 

@@ -1,4 +1,4 @@
-import { FairQueue, Turn } from '../http/fair-queue.ts';
+import { FairLimiter, Turn } from '../http/fair-queue.ts';
 import { quotaOwner } from '../http/quota.ts';
 import type { StoredPrincipal } from '../identity/principal.ts';
 
@@ -28,14 +28,13 @@ export class ClientDiscoveries {
   readonly #now: () => number;
   /** Times of the last minute by namespace, with the owners. */
   readonly #recent = new Map<string, { readonly name: string; readonly at: number }[]>();
-  readonly #pending: FairQueue<PromiseWithResolvers<void>>;
-  #running = 0;
+  readonly #limiter: FairLimiter;
 
   /** `now` returns milliseconds of a monotonic clock. */
   constructor(limits: ClientDiscoveryLimits, now: () => number) {
     this.#limits = limits;
     this.#now = now;
-    this.#pending = new FairQueue(Number.POSITIVE_INFINITY, limits.concurrent);
+    this.#limiter = new FairLimiter(Number.POSITIVE_INFINITY, limits.concurrent);
   }
 
   /**
@@ -49,25 +48,9 @@ export class ClientDiscoveries {
     const own = recent.filter((other) => other.name === name);
     if (recent.length >= perMinute || own.length >= Math.ceil(perMinute / 2)) return undefined;
     this.#recent.set(namespace, [...recent, { name, at: this.#now() }]);
-    const turn = Promise.withResolvers<void>();
-    this.#pending.add(turn, new Turn(namespace, name), '', () => undefined);
-    this.#startNext();
-    return turn.promise.then(async () => {
-      try {
-        await discover();
-      } finally {
-        this.#running--;
-        this.#startNext();
-      }
-    });
-  }
-
-  #startNext(): void {
-    if (this.#running >= this.#limits.concurrent) return;
-    const next = this.#pending.take();
-    if (!next) return;
-    this.#running++;
-    next.resolve();
+    // The caller notes first that the discovery is running.
+    const start = async (): Promise<void> => void (await Promise.resolve().then(discover));
+    return this.#limiter.run(start, new Turn(namespace, name), '', undefined);
   }
 
   #recentOf(namespace: string): { readonly name: string; readonly at: number }[] {

@@ -1,7 +1,7 @@
 import type { JsonObject, JsonValue } from '@sluice/protocol/json/parse';
 import { expect, it } from 'vitest';
 import { DEFAULT_NAMESPACE, type Entry } from '../../registry/entries.ts';
-import { expandPrompt } from './prompts-get.ts';
+import { expandPrompt } from './calls.ts';
 
 function prompt(messages: JsonValue[], definition: JsonObject = {}): Entry {
   return {

@@ -18,12 +18,12 @@ import type { RpcReply } from '../../upstreams/mcp/rpc-client.ts';
 import type { SessionBindings } from '../../upstreams/mcp/sessions/session-bindings.ts';
 import type { TaskWatcherOptions } from '../../upstreams/mcp/tasks/watcher.ts';
 import { FORWARDING_LOOP, type UpstreamHeaders } from '../../upstreams/upstream-headers.ts';
-import { boundedClientInfo } from '../client-info.ts';
 import type { McpOutcome, McpRequest } from '../exchange.ts';
 import { type ListenParts, type ListenRequest, ListenStream } from '../listen-stream.ts';
 import { NO_EVENT_STREAMS } from '../open-streams.ts';
 import { type SessionState, SessionStateError } from '../sessions/session-state.ts';
 import type { ClientSession } from '../sessions/sessions.ts';
+import { boundedClientInfo } from './lifecycle.ts';
 import { ownerOf, type TaskMethodParts } from './tasks.ts';
 
 /** Dependencies of the methods for subscriptions. */

@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { BusyError, FairLimiter, Turn } from '../../http/fair-queue.ts';
 import { baseUrl } from '../../http/address.ts';
 import type { UpstreamTransport } from '../../http/client/client.ts';
 import { type CollectedResponse, collectResponse } from '../../http/client/collect-response.ts';
@@ -7,6 +6,7 @@ import { CodingError } from '../../http/client/content-coding.ts';
 import { Egress } from '../../http/client/egress.ts';
 import { ProxyError } from '../../http/client/egress-proxies.ts';
 import { UpstreamError } from '../../http/client/errors.ts';
+import { BusyError, FairLimiter, Turn } from '../../http/fair-queue.ts';
 import { Secrets } from '../../http/secrets/secrets.ts';
 import { errorCode } from '../../registry/store/files.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';

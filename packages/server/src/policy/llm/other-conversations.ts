@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { jsonLines } from '../../http/json-lines.ts';
-import type { Peers, QueryHandlers } from '../../http/peers.ts';
+import { jsonLines, type Peers, type QueryHandlers } from '../../http/peers.ts';
 import type { InteractionStore } from '../../inference/interaction-store.ts';
 import type { RequestMessage } from '../../inference/request-messages.ts';
 import { ActionFailure } from '../sandbox/action.ts';

@@ -3,6 +3,7 @@ import { findPackageJSON } from 'node:module';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
+import { FairLimiter, Turn } from '../../http/fair-queue.ts';
 import { type Action, ActionCompileError, type ComponentCompiler, componentChecksum } from './action.ts';
 import { readSandboxScripts, SandboxProcess, type SandboxScripts } from './sandbox-process.ts';
 
@@ -52,10 +53,9 @@ export type CompileResponse = z.output<typeof responseHead>;
 export class ActionCompiler implements ComponentCompiler {
   readonly #wit = readFileSync(WIT_FILE);
   readonly #compileMs: number;
-  readonly #waiting: (() => void)[] = [];
+  readonly #limiter = new FairLimiter(Number.POSITIVE_INFINITY, MAX_CONCURRENT);
   readonly #processes = new Set<SandboxProcess>();
   #scripts: SandboxScripts | undefined;
-  #active = 0;
   #isClosed = false;
 
   /** `compileMs`: time limit of one component (default 10 s). */
@@ -65,17 +65,11 @@ export class ActionCompiler implements ComponentCompiler {
 
   async compile(component: Uint8Array, knownChecksum?: string): Promise<Action> {
     const checksum = knownChecksum ?? (await componentChecksum(component));
-    if (this.#active < MAX_CONCURRENT) this.#active++;
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    try {
+    const compile = async (): Promise<Omit<Action, 'checksum'>> => {
       if (this.#isClosed) throw new ActionCompileError('service is shutting down');
-      return { checksum, ...(await this.#compileInProcess(component)) };
-    } finally {
-      const next = this.#waiting.shift();
-      // The slot passes to the next one.
-      if (next) next();
-      else this.#active--;
-    }
+      return await this.#compileInProcess(component);
+    };
+    return { checksum, ...(await this.#limiter.run(compile, new Turn('', ''), '', undefined)) };
   }
 
   /** Kills compilations in progress and rejects pending ones. */
