@@ -235,7 +235,7 @@ function withRequestedLevel(open: SessionOpener, message: RequestMessage): Sessi
   return async () => {
     const session = await open();
     // Messages below the level of other calls are filtered on arrival.
-    if (isLowerLevel(level, session.logLevel)) await session.setLogLevel(level);
+    if (isLowerLevel(level, session.logLevel.current)) await session.logLevel.set(level);
     return session;
   };
 }

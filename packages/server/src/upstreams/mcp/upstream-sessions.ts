@@ -5,6 +5,7 @@ import { withTimeout } from '@sluice/protocol/timing';
 import type { UpstreamTransport } from '../../http/client/client.ts';
 import { type LegacyClient, openLegacy, type RpcClientOptions, resumeLegacy } from './rpc-client.ts';
 import { MESSAGE_HEADERS } from './rpc-request.ts';
+import { SessionLogLevel } from './session-log-level.ts';
 import type { SessionVerdict } from './session-loss.ts';
 import type { SharedSession, SharedUpstreamSessions } from './sessions/shared-sessions.ts';
 
@@ -63,11 +64,9 @@ export class UpstreamSession {
   bridge: SessionNotificationBridge | undefined = undefined;
   /** Whether it is leased to one call at a time. */
   isExclusive = false;
-  /** Log level last sent to the upstream. */
-  logLevel: string | undefined = undefined;
+  readonly logLevel: SessionLogLevel;
   /** Whether other replicas use it too. */
   isShared = false;
-  #settingLevel: Promise<void> | undefined = undefined;
 
   constructor(
     { era, identityHeaders, sessionId }: Pick<UpstreamSession, 'era' | 'identityHeaders' | 'sessionId'>,
@@ -80,35 +79,13 @@ export class UpstreamSession {
     this.sessionId = sessionId;
     this.owner = owner;
     this.client = client;
+    this.logLevel = new SessionLogLevel(client);
   }
 
   get protocolVersion(): string {
     return this.identityHeaders[1] ?? '';
   }
-
-  /** Sets the log level, if the upstream has any; undefined: it stays. Resolves after 5 s at the latest, and never rejects. */
-  async setLogLevel(level: string | undefined): Promise<void> {
-    if (level === undefined || this.client?.serverCapabilities.logging === undefined) return;
-    this.logLevel = level;
-    this.#settingLevel ??= this.#sendLogLevels(this.client);
-    await withTimeout(LOG_LEVEL_MS, this.#settingLevel);
-    // The next level does not wait for a request without a response.
-    this.#settingLevel = undefined;
-  }
-
-  /** Sends one request at a time, until the upstream has the latest level. */
-  async #sendLogLevels(client: LegacyClient): Promise<void> {
-    let sent: string | undefined;
-    while (sent !== this.logLevel) {
-      sent = this.logLevel;
-      await client.request('logging/setLevel', { level: sent }).catch(() => undefined);
-    }
-    this.#settingLevel = undefined;
-  }
 }
-
-/** Maximum time to set the log level of an upstream, in milliseconds: calls wait for it. */
-export const LOG_LEVEL_MS = 5_000;
 
 /** Relays notifications and server requests between a client session and an upstream session, besides calls. */
 export interface SessionNotificationBridge {
@@ -271,23 +248,11 @@ export class UpstreamSessionPool {
     }
   }
 
-  /** Closes the sessions of clients that may not know of the upstream any more. */
-  closeHidden(): void {
-    for (const [owner, opening] of this.#sessions) {
-      const check = ({ bridge }: UpstreamSession) => {
-        if (bridge?.isHidden) this.close(owner).catch(() => undefined);
-      };
-      if (opening instanceof Promise) opening.then(check, () => undefined);
-      else check(opening);
-    }
-  }
-
-  /** Other resources may be hidden from clients. */
-  onResourcesChanged(): void {
-    const notify = ({ bridge }: UpstreamSession) => bridge?.onResourcesChanged?.();
-    for (const session of this.#sessions.values()) {
-      if (session instanceof Promise) session.then(notify).catch(() => undefined);
-      else notify(session);
+  /** Calls back with each session and its owner, for one that is being opened once it is open. */
+  forEach(callback: (session: UpstreamSession, owner: string) => void): void {
+    for (const [owner, session] of this.#sessions) {
+      if (session instanceof Promise) session.then((opened) => callback(opened, owner)).catch(() => undefined);
+      else callback(session, owner);
     }
   }
 

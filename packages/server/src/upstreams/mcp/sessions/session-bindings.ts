@@ -9,9 +9,10 @@ import type { InFlightCalls } from '../../in-flight-calls.ts';
 import type { MessageTranslator } from '../relay/call-spec.ts';
 import type { LegacyClient, RpcReply } from '../rpc-client.ts';
 import { postMessage } from '../rpc-request.ts';
+import { LOG_LEVEL_MS } from '../session-log-level.ts';
 import { SessionSubscription } from '../streams/session-subscriptions.ts';
 import type { Upstream } from '../upstream.ts';
-import { LOG_LEVEL_MS, type UpstreamSession } from '../upstream-sessions.ts';
+import type { UpstreamSession } from '../upstream-sessions.ts';
 import type { Upstreams } from '../upstreams.ts';
 import { type BoundSession, NotificationBridge, outlineFor } from './notification-bridge.ts';
 import type { SharedUpstreamSessions } from './shared-sessions.ts';
@@ -60,7 +61,7 @@ export class SessionBindings {
   async updateLogLevel(session: DownstreamSession): Promise<void> {
     const bound = [...this.#options.upstreams].map(async ({ sessions }) => {
       const upstreamSession = await sessions.get(session.id);
-      await upstreamSession?.setLogLevel(session.state.logLevel);
+      await upstreamSession?.logLevel.set(session.state.logLevel);
     });
     await withTimeout(LOG_LEVEL_MS, Promise.allSettled(bound));
   }
@@ -80,7 +81,11 @@ export class SessionBindings {
 
   /** Ends the sessions of clients at forwards that were moved out of their namespaces. */
   endHidden(): void {
-    for (const { sessions } of this.#options.upstreams) sessions.closeHidden();
+    for (const { sessions } of this.#options.upstreams) {
+      sessions.forEach(({ bridge }, owner) => {
+        if (bridge?.isHidden) sessions.close(owner).catch(() => undefined);
+      });
+    }
   }
 
   #isHidden(upstream: Upstream, client: DownstreamClient): boolean {
@@ -90,7 +95,7 @@ export class SessionBindings {
   /** Other resources may be hidden from clients: subscriptions to restored ones continue. */
   onResourcesChanged(): void {
     for (const upstream of this.#options.upstreams) {
-      upstream.sessions.onResourcesChanged();
+      upstream.sessions.forEach(({ bridge }) => void bridge?.onResourcesChanged?.());
       for (const subscription of this.#subscriptions.get(upstream)?.values() ?? []) subscription.reconcile();
     }
   }
@@ -239,7 +244,7 @@ export class SessionBindings {
   /** Restores log level and subscriptions in a new upstream session. Requests that the upstream rejects are ignored. */
   async #onOpened(opened: BoundSession): Promise<void> {
     const { upstream, client, bound, backoff } = opened;
-    await bound.setLogLevel(client.session.state.logLevel);
+    await bound.logLevel.set(client.session.state.logLevel);
     const bridge = new NotificationBridge({
       ...this.#options,
       ...opened,
