@@ -19,10 +19,12 @@ beforeAll(async () => {
   return () => run[Symbol.asyncDispose]();
 }, 120_000);
 
-it.each(['400 kB to the MCP listener, in chunks of 1 B', 'clientInfo: many escaped keys'])(
-  'a message does not hold the event loop: %s',
-  expectShortTurns,
-);
+it.each([
+  '400 kB to the MCP listener, in chunks of 1 B',
+  'clientInfo: many escaped keys',
+  '1,000 templates: a long uri',
+  '1,000 templates: a subscription to 1,000 uris',
+])('a message does not hold the event loop: %s', expectShortTurns);
 
 it.each([
   '400 kB with PUT to the management listener, in chunks of 1 B',
@@ -38,6 +40,8 @@ it.each([
   'a request state: many small objects',
   'the argument of a completion: many escaped keys',
   'a batch with a call: many small objects',
+  '1,000 templates: a completion for a long uri',
+  '1,000 templates: a batch of 100 long uris',
 ])('a message does not hold the event loop: %s', { tags: ['slow'] }, expectShortTurns);
 
 async function expectShortTurns(name: string): Promise<void> {

@@ -8,6 +8,7 @@ import { startRawUpstream } from '../fixtures/raw-upstream.ts';
 import { grpcReplies } from './grpc-replies.ts';
 import type { HostilePeers } from './hostile-case.ts';
 import { stallCases } from './stall-cases.ts';
+import { TEMPLATE_LIST } from './uri-cases.ts';
 import { hostileCases } from './variants.ts';
 
 /** Addresses of the hostile peers. */
@@ -36,7 +37,7 @@ const TOOLS = toolList(toolText('a'), toolText('b'));
 async function serve(seed: number): Promise<void> {
   setPriority(constants.priority.PRIORITY_LOW);
   const [legacy, modern, llm] = await Promise.all([
-    startRawUpstream({ eras: ['legacy'], scripts: { 'tools/list': TOOLS } }),
+    startRawUpstream({ eras: ['legacy'], scripts: { 'tools/list': TOOLS, 'resources/templates/list': TEMPLATE_LIST } }),
     startRawUpstream({ eras: ['modern'], scripts: { 'tools/list': TOOLS } }),
     startChatCompletions(),
   ]);

@@ -4,14 +4,13 @@ import type { HostileCase } from './hostile-case.ts';
 import { pieceCases } from './piece-cases.ts';
 import { HOSTILE_TEXTS, hostileText } from './texts.ts';
 import { answerWith, callTool, responseWith, summaryOf } from './traffic.ts';
+import { ENVELOPE, subscribe, uriCases } from './uri-cases.ts';
 import { generator, peerSurfaces, type Surface } from './variants.ts';
 
 const MIB = 1024 * 1024;
 /** Largest text of a message. */
 const TEXT_BYTES = 4 * MIB - 64 * 1024;
 
-/** Metadata of a modern request. */
-const ENVELOPE = `"_meta":{"io.modelcontextprotocol/protocolVersion":"${MODERN}","io.modelcontextprotocol/clientCapabilities":{}}`;
 /** Number of cases. */
 const COUNT = 300;
 
@@ -35,7 +34,7 @@ const KNOWN: readonly (readonly [place: string, form: string])[] = [
  */
 export function stallCases(seed: number): HostileCase[] {
   const random = generator(seed);
-  const pieces = pieceCases();
+  const pieces = [...pieceCases(), ...uriCases()];
   const places = [...requestPlaces(), ...upstreamPlaces(), ...peerSurfaces()].map((place) => ({
     ...place,
     forms: shuffled(HOSTILE_TEXTS, random),
@@ -129,22 +128,7 @@ function requestPlaces(): Surface[] {
     modern('input responses', 'tools/call', (text) => `"name":"a","requestState":"x","inputResponses":{"x":${text}}`),
     modern('a request state', 'tools/call', (text) => `"name":"a","requestState":${text}`),
     modern('an answer to a task', 'tasks/update', (text) => `"taskId":"a","inputResponses":{"x":${text}}`),
-    place('the filter of a subscription', async (text, _peers, { mcp }) => {
-      const method = 'subscriptions/listen';
-      const body = request(method, `{${ENVELOPE},"notifications":{"x":${text}}}`);
-      const headers = { accept: 'application/json, text/event-stream', 'content-type': 'application/json' };
-      const routing = { 'mcp-protocol-version': MODERN, 'mcp-method': method };
-      const ending = new AbortController();
-      const { status } = await fetch(`${mcp}/modern/mcp`, {
-        method: 'POST',
-        headers: { ...headers, ...routing },
-        body,
-        signal: ending.signal,
-      });
-      // The stream does not end by itself.
-      ending.abort();
-      return String(status);
-    }),
+    place('the filter of a subscription', (text, _peers, { mcp }) => subscribe(`${mcp}/modern/mcp`, `{"x":${text}}`)),
     modern(
       'the argument of a completion',
       'completion/complete',

@@ -1,6 +1,7 @@
 import { removeEdits } from '@sluice/protocol/json/text';
 import { INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
 import { editRequest, type RequestMessage } from '@sluice/protocol/mcp/message';
+import { Turns } from '@sluice/protocol/turns';
 import { type ErrorOutcome, notFound, rpcError } from '../http/outcome.ts';
 import type { Principal, StoredPrincipal } from '../identity/principal.ts';
 import type { Discovered, EntryIdentity, Kind, Namespace } from '../registry/entries.ts';
@@ -19,6 +20,9 @@ export class Access {
   readonly #registry: Pick<Registry, 'current'>;
   readonly #findSender: (namespace: string, uri: string) => string | undefined;
   readonly #rules = new WeakMap<Snapshot, AccessRules>();
+  #latestRules: AccessRules | undefined = undefined;
+  /** For decisions about many uris. */
+  readonly turns = new Turns();
 
   /** `findSender` returns the forward that has sent a link to a uri to clients of a namespace. */
   constructor(registry: Pick<Registry, 'current'>, findSender: (namespace: string, uri: string) => string | undefined) {
@@ -29,7 +33,10 @@ export class Access {
   /** The rules of the current state. */
   get rules(): AccessRules {
     const { current } = this.#registry;
-    return this.#rules.getOrInsertComputed(current, () => new AccessRules(current));
+    return this.#rules.getOrInsertComputed(current, () => {
+      this.#latestRules = new AccessRules(current, this.#latestRules);
+      return this.#latestRules;
+    });
   }
 
   /**

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { changeForwardInSteps } from '../registry/change-forward.ts';
 import { commit } from '../registry/fixtures/commit.ts';
 import { applyCatalogs } from '../registry/fixtures/operations.ts';
 import { addForward, catalog, items } from '../registry/fixtures/upstreams.ts';
@@ -45,3 +46,24 @@ it.each([
     expect((user + system) / 1000).toBeLessThan(1_000);
   },
 );
+
+it('decisions about uris are taken over until a resource or the forward changes', async () => {
+  const registry = await withDisabled(['file:///a', 'file:///b', 'file:///c']);
+  const hidden = (rules: AccessRules) =>
+    ['file:///a', 'file:///b', 'file:///c'].filter((uri) => !rules.allowsUri('one', uri));
+  const first = new AccessRules(registry.current);
+  expect(hidden(first)).toEqual(['file:///b', 'file:///c']);
+  await commit(registry, (draft) => addForward(draft, 'two'));
+  const same = new AccessRules(registry.current, first);
+  expect(hidden(same)).toEqual(['file:///b', 'file:///c']);
+  await commit(registry, (draft) =>
+    markUpstreamEntries(draft, 'resource', { forward: 'one', keys: new Set(['file:///c']) }, true),
+  );
+  const enabled = new AccessRules(registry.current, same);
+  expect(hidden(enabled)).toEqual(['file:///b']);
+  await commit(registry, function* (draft) {
+    const forward = draft.forwards.get('one') ?? expect.fail('no forward');
+    yield* changeForwardInSteps(draft, forward, { expose: { resources: { deny: ['file:///a'] } } });
+  });
+  expect(hidden(new AccessRules(registry.current, enabled))).toEqual(['file:///a', 'file:///b']);
+});

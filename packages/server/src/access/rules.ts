@@ -12,18 +12,34 @@ export type ResourceRoute = Pick<Target, 'entry' | 'forward'>;
 
 /** What the rules of one forward are made of. */
 interface ForwardRules {
+  readonly forward: Forward;
   readonly exposure: Exposure;
   /** Disabled resources, wherever their entries are, and those that are not listed at present. */
   readonly disabled: readonly DisabledUris[];
+  /** Which uris are allowed, as far as that was decided. */
+  readonly decided: Map<string, boolean>;
+  /** Characters of these uris. */
+  characters: number;
 }
+
+/** Characters of the uris of one forward whose decisions are cached: those of some large subscriptions. */
+const MAX_DECIDED_CHARACTERS = 256 * 1024;
 
 /** What operators hide in one state of the registry: disabled entries, and what forwards do not expose. Caches by forward. */
 export class AccessRules {
   readonly snapshot: Snapshot;
   readonly #forwards = new Map<string, ForwardRules>();
+  readonly #resources: readonly EntryIndex[];
 
-  constructor(snapshot: Snapshot) {
+  /** `earlier`: the rules of another state, of which those of forwards are taken over whose resources are the same. */
+  constructor(snapshot: Snapshot, earlier?: AccessRules) {
     this.snapshot = snapshot;
+    this.#resources = Array.from(snapshot.namespaces.values(), ({ indexes }) => indexes.resource);
+    if (!earlier || earlier.#resources.length !== this.#resources.length) return;
+    if (!this.#resources.every((index, at) => index === earlier.#resources[at])) return;
+    for (const [name, rules] of earlier.#forwards) {
+      if (snapshot.forwards.get(name) === rules.forward) this.#forwards.set(name, rules);
+    }
   }
 
   /**
@@ -34,15 +50,27 @@ export class AccessRules {
   allowsUri(forward: string, uri: string): boolean {
     const registered = this.snapshot.forwards.get(forward);
     if (!registered) return true;
-    const { exposure, disabled } = this.#of(registered);
-    const exposesAll = exposure.exposesAll('resource');
-    if (disabled.length === 0 && exposesAll) return true;
+    const rules = this.#of(registered);
+    if (rules.disabled.length === 0 && rules.exposure.exposesAll('resource')) return true;
+    const decided = rules.decided.get(uri);
+    if (decided !== undefined) return decided;
+    const isAllowed = this.#decide(rules, uri);
+    rules.characters += uri.length;
+    if (rules.characters > MAX_DECIDED_CHARACTERS) {
+      rules.decided.clear();
+      rules.characters = uri.length;
+    }
+    rules.decided.set(uri, isAllowed);
+    return isAllowed;
+  }
+
+  #decide({ forward, exposure, disabled }: ForwardRules, uri: string): boolean {
     const comparable = comparableUri(uri);
     if (!comparable) return false;
-    if (!exposesAll && !exposure.exposesUri(comparable)) return false;
+    if (!exposure.exposesAll('resource') && !exposure.exposesUri(comparable)) return false;
     if (disabled.some((uris) => uris.has(comparable))) return false;
     const isDenied = disabled.some((uris) => !uris.isComplete || uris.matchesTemplate(comparable));
-    return !isDenied || this.#isListed(forward, uri);
+    return !isDenied || this.#isListed(forward.name, uri);
   }
 
   /** Whether clients of a namespace may know of a forward: of one that is in another namespace only by what this one has of it. */
@@ -87,19 +115,15 @@ export class AccessRules {
       const marked = (forward.detachedOverrides ?? []).filter(({ kind }) => kind === 'resource');
       const detached = marked.filter((entry) => !isEnabled(entry));
       // An operator can move an entry to any namespace.
-      const disabled = this.#resources().flatMap((index) => index.disabled.uris.get(forward.name) ?? []);
+      const disabled = this.#resources.flatMap((index) => index.disabled.uris.get(forward.name) ?? []);
       if (detached.length > 0) disabled.push(new DisabledUris(detached));
-      return { exposure: new Exposure(forward), disabled };
+      return { forward, exposure: new Exposure(forward), disabled, decided: new Map(), characters: 0 };
     });
   }
 
   /** A disabled template does not hide resources that the upstream lists by themselves. */
   #isListed(forward: string, uri: string): boolean {
-    return this.#resources().some((index) => index.served(uri)?.discovered?.forward === forward);
-  }
-
-  #resources(): EntryIndex[] {
-    return Array.from(this.snapshot.namespaces.values(), ({ indexes }) => indexes.resource);
+    return this.#resources.some((index) => index.served(uri)?.discovered?.forward === forward);
   }
 }
 

@@ -163,6 +163,10 @@ describe('subscriptions/listen', () => {
     ['no filter', null],
     ['a filter that is not an object', ['tools']],
     ['uris that are not strings', { resourceSubscriptions: [1] }],
+    [
+      'too long uris',
+      { resourceSubscriptions: Array.from({ length: 17 }, (_, at) => `r://${at}/${'a'.repeat(4_000)}`) },
+    ],
     ['too many uris', { resourceSubscriptions: Array.from({ length: 1001 }, (_, at) => `r://${at}`) }],
   ])('rejects %s', async (_what, filter) => {
     const { url } = await namespace();

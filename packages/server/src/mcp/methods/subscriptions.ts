@@ -109,6 +109,8 @@ function withoutSubscription(state: SessionState, uri: string): SessionState {
 
 /** Each uri is matched with the namespace's templates and stored for the lifetime of the stream. */
 const MAX_URIS = 1_000;
+/** Characters of all uris together: rules are applied to each form of a uri. */
+const MAX_URI_CHARACTERS = 64 * 1024;
 /** Each id is looked up and sent upstream. */
 const MAX_TASKS = 1_000;
 
@@ -132,6 +134,10 @@ export function listen(request: McpRequest, parts: SubscribeParts): McpOutcome |
   const uris = filter.resourceSubscriptions ?? [];
   if (uris.length > MAX_URIS) {
     return rpcError(INVALID_PARAMS, `parameter "notifications.resourceSubscriptions" has more than ${MAX_URIS} uris`);
+  }
+  if (uris.reduce((sum, uri) => sum + uri.length, 0) > MAX_URI_CHARACTERS) {
+    const problem = `has more than ${MAX_URI_CHARACTERS} characters: distribute the uris among several subscriptions`;
+    return rpcError(INVALID_PARAMS, `parameter "notifications.resourceSubscriptions" ${problem}`);
   }
   const taskIds = filter.taskIds ?? [];
   if (taskIds.length > MAX_TASKS) {

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { startWatchedUpstream, type WatchedUpstream } from '../../../../testing/watched-upstream.ts';
 import { accessTo } from '../../../access/fixtures/access.ts';
@@ -93,7 +94,7 @@ describe('a resource watcher', () => {
       looked++;
       return parts.known.has('linking') ? { entry: undefined, forward: 'linking' } : undefined;
     };
-    const access = { routeUri, outline: parts.access.outline.bind(parts.access) };
+    const access = { routeUri, outline: parts.access.outline.bind(parts.access), turns: parts.access.turns };
     const watch = new ResourceWatcher({ ...parts, access }, WATCHER, ['l://1'], sink);
     closers.push(async () => watch.close());
     watch.start();
@@ -123,19 +124,42 @@ describe('a resource watcher', () => {
     try {
       const watch = new ResourceWatcher({ ...parts, registry: counted }, WATCHER, ['r://1'], NOTHING);
       watch.start();
-      vi.advanceTimersByTime(0);
+      await vi.advanceTimersByTimeAsync(0);
       const before = looked;
       for (let change = 0; change < 40; change++) {
         watch.refresh();
-        vi.advanceTimersByTime(100);
+        await vi.advanceTimersByTimeAsync(100);
       }
       expect(looked - before).toBe(4);
       watch.close();
-      vi.advanceTimersByTime(2_000);
+      await vi.advanceTimersByTimeAsync(2_000);
       expect(looked - before).toBe(4);
     } finally {
       vi.useRealTimers();
     }
+  });
+
+  it('looks up many uris in slices', async () => {
+    const { access, ...parts } = await registered({});
+    let looked = 0;
+    /** A lookup that takes a millisecond. */
+    const routeUri = () => {
+      looked++;
+      const end = performance.now() + 1;
+      while (performance.now() < end);
+      return undefined;
+    };
+    const slow = { routeUri, outline: access.outline.bind(access), turns: access.turns };
+    const uris = Array.from({ length: 200 }, (_, at) => `r://${at}`);
+    const watch = new ResourceWatcher({ ...parts, access: slow }, WATCHER, uris, NOTHING);
+    closers.push(async () => watch.close());
+    watch.start();
+    const slices: number[] = [];
+    for (let before = 0; before < 200; before = looked) {
+      slices.push(looked - before);
+      await nextTurn();
+    }
+    expect(Math.max(...slices)).toBeLessThan(20);
   });
 
   it('is ready at once without a matching upstream', async () => {
@@ -143,6 +167,6 @@ describe('a resource watcher', () => {
     const granted: (readonly string[])[] = [];
     const sink = { ...NOTHING, onReady: (uris: readonly string[]) => void granted.push(uris) };
     new ResourceWatcher(parts, WATCHER, ['r://1'], sink).start();
-    expect(granted).toEqual([[]]);
+    await expect.poll(() => granted).toEqual([[]]);
   });
 });

@@ -6,6 +6,8 @@ import type { UpstreamError } from '../../../http/client/errors.ts';
 import type { Principal } from '../../../identity/principal.ts';
 import type { Forward, KnownCatalog, Namespace } from '../../../registry/entries.ts';
 import type { Registry } from '../../../registry/registry.ts';
+import type { Snapshot } from '../../../registry/snapshot.ts';
+import type { Steps } from '../../../registry/steps.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { Upstream } from '../upstream.ts';
 import type { Upstreams } from '../upstreams.ts';
@@ -34,7 +36,7 @@ export interface ResourceWatchHandler {
 export interface ResourceWatcherOptions {
   readonly registry: Pick<Registry, 'current'>;
   readonly upstreams: Pick<Upstreams, 'of'>;
-  readonly access: Pick<Access, 'outline' | 'routeUri'>;
+  readonly access: Pick<Access, 'outline' | 'routeUri' | 'turns'>;
   readonly log: TargetLogger;
   /** Milliseconds for upstreams to grant subscriptions (default 5000); for tests. */
   readonly readyMs?: number;
@@ -58,6 +60,9 @@ export class ResourceWatcher {
   readonly #subscriptions = new Map<Upstream, Subscription>();
   readonly #finder = new ResourceFinder();
   #ready = false;
+  /** What uris are assigned to may have changed since the refresh began that was the last, or is in progress. */
+  #isStale = false;
+  #isRefreshing = false;
   #closed = false;
   #timer: NodeJS.Timeout | undefined = undefined;
   #refreshTimer: NodeJS.Timeout | undefined = undefined;
@@ -75,26 +80,41 @@ export class ResourceWatcher {
     this.#owners = new Map([...uris].map((uri) => [uri, undefined]));
   }
 
-  /** Opens the subscriptions. `onReady` may be called before this returns. */
+  /** Opens the subscriptions. */
   start(): void {
-    this.#owners = this.#resolve();
-    for (const [upstream, uris] of groupByUpstream(this.#owners)) this.#open(upstream, uris);
     this.#timer = setTimeout(() => this.#settle(), this.#options.readyMs ?? READY_MS).unref();
-    this.#settleIfAnswered();
+    void this.#resolve().then((owners) => {
+      if (this.#ready || this.#closed) return;
+      this.#owners = owners;
+      for (const [upstream, uris] of groupByUpstream(owners)) this.#open(upstream, uris);
+      this.#settleIfAnswered();
+    });
   }
 
   /** Schedules a new assignment of uris to upstreams, after the resources of the namespace have changed. */
   refresh(): void {
     if (!this.#ready || this.#closed) return;
+    this.#isStale = true;
+    if (this.#isRefreshing) return;
     const waitMs = Math.max(this.#refreshedAt + REFRESH_INTERVAL_MS - performance.now(), 0);
-    this.#refreshTimer ??= setTimeout(() => this.#refresh(), waitMs).unref();
+    this.#refreshTimer ??= setTimeout(() => void this.#refresh(), waitMs).unref();
   }
 
-  #refresh(): void {
+  async #refresh(): Promise<void> {
     this.#refreshTimer = undefined;
     this.#refreshedAt = performance.now();
+    this.#isStale = false;
+    this.#isRefreshing = true;
+    const owners = await this.#resolve();
+    this.#isRefreshing = false;
+    if (this.#closed) return;
+    this.#reassign(owners);
+    if (this.#isStale) this.refresh();
+  }
+
+  #reassign(owners: Map<string, Upstream | undefined>): void {
     const before = this.#owners;
-    this.#owners = this.#resolve();
+    this.#owners = owners;
     const groups = groupByUpstream(this.#owners);
     for (const [upstream, subscription] of this.#subscriptions) {
       const uris = groups.get(upstream);
@@ -201,17 +221,14 @@ export class ResourceWatcher {
     subscription.close();
   }
 
-  /** Returns the upstream that serves each uri now. */
-  #resolve(): Map<string, Upstream | undefined> {
+  /** Returns the upstream that serves each uri now. A change meanwhile is followed by a refresh. */
+  async #resolve(): Promise<Map<string, Upstream | undefined>> {
     const { registry, access } = this.#options;
     const { current } = registry;
-    const namespace = current.namespaces.get(this.#client.namespace);
+    const forwards = await access.turns.run(this.#route(current));
     const upstreams = new Map<string, Upstream | undefined>();
     const owners = new Map<string, Upstream | undefined>();
-    const find: typeof findResource = (index, uri) => this.#finder.find(index, uri);
-    for (const uri of this.#owners.keys()) {
-      // The one that `resources/read` would use.
-      const name = namespace && access.routeUri(namespace, uri, find)?.forward;
+    for (const [uri, name] of forwards) {
       if (name !== undefined && !upstreams.has(name)) {
         const forward = current.forwards.get(name);
         const isWatched = forward !== undefined && subscriptionEra(forward) !== undefined;
@@ -220,6 +237,18 @@ export class ResourceWatcher {
       owners.set(uri, name === undefined ? undefined : upstreams.get(name));
     }
     return owners;
+  }
+
+  /** Returns the forward that `resources/read` would use for each uri. */
+  *#route(current: Snapshot): Steps<Map<string, string | undefined>> {
+    const namespace = current.namespaces.get(this.#client.namespace);
+    const forwards = new Map<string, string | undefined>();
+    const find: typeof findResource = (index, uri) => this.#finder.find(index, uri);
+    for (const uri of this.#owners.keys()) {
+      forwards.set(uri, namespace && this.#options.access.routeUri(namespace, uri, find)?.forward);
+      yield;
+    }
+    return forwards;
   }
 }
 
