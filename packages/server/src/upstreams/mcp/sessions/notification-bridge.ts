@@ -3,7 +3,9 @@ import { MINIMUM_LEVEL, reachesLevel } from '@sluice/protocol/mcp/capabilities';
 import { LIST_CHANGED_METHODS } from '@sluice/protocol/mcp/constants';
 import { legacyResourceUpdated } from '@sluice/protocol/mcp/subscriptions';
 import type { Backoff } from '@sluice/protocol/timing';
+import type { Turns } from '@sluice/protocol/turns';
 import type { Access, PermitOutline } from '../../../access/access.ts';
+import type { Steps } from '../../../registry/steps.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
 import type { DownstreamChannel, DownstreamClient, DownstreamSession, StreamListener } from '../../downstream.ts';
 import type { InFlightCalls } from '../../in-flight-calls.ts';
@@ -28,7 +30,7 @@ export interface BoundSession {
 }
 
 export interface NotificationBridgeOptions extends BoundSession {
-  readonly access: Pick<Access, 'outline'>;
+  readonly access: Pick<Access, 'outline' | 'turns'>;
   readonly calls: InFlightCalls;
   readonly log: TargetLogger;
   /** Translates messages about tasks; undefined for none. */
@@ -133,7 +135,10 @@ export class NotificationBridge implements StreamListener, SessionNotificationBr
   }
 
   onResourcesChanged(): void {
-    const restored = this.#updates.takeRestored();
+    void this.#updates.findRestored()?.then((restored) => this.#restore(restored));
+  }
+
+  #restore(restored: readonly string[]): void {
     // Not sent if the session was opened while they were hidden.
     if (restored.length > 0) void this.#subscribe(restored).then(() => this.#updates.notifyMissed(new Set(restored)));
   }
@@ -209,12 +214,20 @@ export class ResourceUpdates {
   readonly #pending = new Set<string>();
   /** True while the client reads too slowly. */
   isBlocked = false;
-  /** As of the last call of `takeRestored`. */
+  /** As of the last call of `findRestored`. */
   #hidden: ReadonlySet<string>;
+  /** The last search for restored uris, and whether another one follows. */
+  #searching: Promise<unknown> = Promise.resolve();
+  #isDue = false;
+  readonly #turns: Turns;
 
   /** `onDrain` is called when the client reads again after `send` returned false. */
-  constructor(options: Pick<NotificationBridgeOptions, 'access' | 'client' | 'upstream'>, onDrain: () => void) {
+  constructor(
+    options: Pick<NotificationBridgeOptions, 'access' | 'client'> & { readonly upstream: Pick<Upstream, 'forward'> },
+    onDrain: () => void,
+  ) {
     const { access, client, upstream } = options;
+    this.#turns = access.turns;
     this.channel = client.session.channel();
     this.permit = outlineFor(access, client, upstream);
     this.#forward = upstream.forward;
@@ -243,11 +256,28 @@ export class ResourceUpdates {
     return new Set(this.#own.filter((uri) => this.permit.isHidden(uri)));
   }
 
-  /** Updates which resources are hidden; returns those that are not hidden any more. */
-  takeRestored(): string[] {
-    const before = this.#hidden;
-    this.#hidden = this.hidden;
-    return this.subscribed.filter((uri) => before.has(uri));
+  /** Updates which resources are hidden, in slices; returns those that are not hidden any more. Undefined if another call will. */
+  findRestored(): Promise<readonly string[]> | undefined {
+    if (this.#isDue) return undefined;
+    this.#isDue = true;
+    const searching = this.#searching.then(() => {
+      this.#isDue = false;
+      return this.#turns.run(this.#takeRestored());
+    });
+    this.#searching = searching;
+    return searching;
+  }
+
+  *#takeRestored(): Steps<readonly string[]> {
+    const hidden = new Set<string>();
+    const restored: string[] = [];
+    for (const uri of this.#own) {
+      if (this.permit.isHidden(uri)) hidden.add(uri);
+      else if (this.#hidden.has(uri)) restored.push(uri);
+      yield;
+    }
+    this.#hidden = hidden;
+    return restored;
   }
 
   get #own(): string[] {

@@ -18,7 +18,7 @@ import { type BoundSession, NotificationBridge, outlineFor } from './notificatio
 import type { SharedUpstreamSessions } from './shared-sessions.ts';
 
 export interface SessionBindingsOptions {
-  readonly access: Pick<Access, 'outline'>;
+  readonly access: Pick<Access, 'outline' | 'turns'>;
   readonly upstreams: Upstreams;
   readonly calls: InFlightCalls;
   /** Returns the translator of messages about tasks between an upstream session and a client's session. */
@@ -96,7 +96,7 @@ export class SessionBindings {
   onResourcesChanged(): void {
     for (const upstream of this.#options.upstreams) {
       upstream.sessions.forEach(({ bridge }) => void bridge?.onResourcesChanged?.());
-      for (const subscription of this.#subscriptions.get(upstream)?.values() ?? []) subscription.reconcile();
+      for (const subscription of this.#subscriptions.get(upstream)?.values() ?? []) subscription.onResourcesChanged();
     }
   }
 

@@ -10,7 +10,7 @@ import type { Upstream } from '../upstream.ts';
 import { Subscription } from './subscription.ts';
 
 interface SessionSubscriptionOptions {
-  readonly access: Pick<Access, 'outline'>;
+  readonly access: Pick<Access, 'outline' | 'turns'>;
   readonly upstream: Upstream;
   readonly log: TargetLogger;
   /** The upstream now supports the legacy era too, in which the subscriptions are created from now on. */
@@ -92,6 +92,12 @@ export class SessionSubscription implements StreamListener {
   onListening(gap: boolean): void {
     if (gap && this.#current?.isActive) this.#updates.notifyMissed(this.#covered);
     this.reconcile();
+  }
+
+  /** Other resources may be hidden from clients. */
+  onResourcesChanged(): void {
+    // What is decided meanwhile is cached.
+    void this.#updates.findRestored()?.then(() => this.reconcile());
   }
 
   /** Adapts the upstream subscription to the stored ones. Called when they change, or other resources are hidden from clients. */
