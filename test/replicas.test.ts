@@ -209,9 +209,10 @@ describe('behind a balancer', () => {
 
     const states = async (services: readonly TestService[]) =>
       await Promise.all(services.map(async (service) => (await service.manage('GET', '/forwards/one')).data));
-    expect(await states(replicas.services)).toEqual(
-      Array(3).fill(expect.objectContaining({ available: true, tools_discovered: 1 })),
-    );
+    // What a replica has found is stored in the background.
+    await expect
+      .poll(() => states(replicas.services))
+      .toEqual(Array(3).fill(expect.objectContaining({ available: true, tools_discovered: 1 })));
     const listed = (await manage('GET', '/replicas')).body.data;
     expect(listed).toHaveLength(3);
     const forwards = await Promise.all(
