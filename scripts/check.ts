@@ -17,7 +17,6 @@ const CHECKS: readonly (readonly [string, ...string[]])[] = [
   ['biome', 'ci', '--error-on-warnings'],
   ['knip'],
   ['node', 'scripts/shape.ts', '--check'],
-  ['node', 'scripts/wording.ts'],
   ['node', 'scripts/restricted.ts'],
 ];
 

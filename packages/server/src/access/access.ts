@@ -1,7 +1,7 @@
 import { removeEdits } from '@sluice/protocol/json/text';
 import { INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
 import { editRequest, type RequestMessage } from '@sluice/protocol/mcp/message';
-import { Turns } from '@sluice/protocol/turns';
+import { TimeSlicer } from '@sluice/protocol/time-slicer';
 import { type ErrorOutcome, notFound, rpcError } from '../http/outcome.ts';
 import type { Principal, StoredPrincipal } from '../identity/principal.ts';
 import type { Discovered, EntryIdentity, Kind, Namespace } from '../registry/entries.ts';
@@ -22,7 +22,7 @@ export class Access {
   readonly #rules = new WeakMap<Snapshot, AccessRules>();
   #latestRules: AccessRules | undefined = undefined;
   /** For decisions about many uris. */
-  readonly turns = new Turns();
+  readonly slicer = new TimeSlicer();
 
   /** `findSender` returns the forward that has sent a link to a uri to clients of a namespace. */
   constructor(registry: Pick<Registry, 'current'>, findSender: (namespace: string, uri: string) => string | undefined) {
@@ -135,7 +135,7 @@ export class Access {
    * Returns "not found" for the tool of an earlier request, such as the call of a task, if an operator has hidden it since, or has
    * moved its forward to another namespace.
    */
-  restore({ namespace, tool, forward }: StoredTarget): ErrorOutcome | undefined {
+  checkStored({ namespace, tool, forward }: StoredTarget): ErrorOutcome | undefined {
     const { key, upstreamKey, copied } = tool;
     const name = this.#registry.current.namespace(namespace)?.name;
     const discovered =

@@ -106,7 +106,7 @@ export function addCalls(parts: WithPolicy) {
     clientInfo: SERVER_INFO,
     upstreamOf: (task) => storedTarget(taskDeps, task)?.upstream,
     polls: new TaskPolls((task, headers) => taskRequests.read(task, headers)),
-    isHidden: (record) => access.restore(record) !== undefined,
+    isHidden: (record) => access.checkStored(record) !== undefined,
   };
   const sessionTasks = new SessionTasks(taskWatcherOptions);
   const stopFollowing = registry.committed.subscribe(({ lists }) => {

@@ -33,7 +33,7 @@ export async function addSessions(parts: WithUpstreams) {
       taskMessages(
         tasks,
         { address, session: sessionId },
-        (record) => record.clientSession === id && !parts.access.restore(record),
+        (record) => record.clientSession === id && !parts.access.checkStored(record),
       ),
     upstreams: forwards.upstreams,
     calls,

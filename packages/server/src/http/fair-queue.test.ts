@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { BusyError, FairQueue, Turn } from './fair-queue.ts';
+import { BusyError, FairQueue, WaitBudget } from './fair-queue.ts';
 
 /** A job whose name is `namespace/user/resource` and a number. */
 class Job {
@@ -18,7 +18,7 @@ function queueOf(capacity: number, ...names: readonly string[]) {
     const job = new Job(name);
     const [namespace = '', user = '', resource = ''] = name.replace(/\d+$/, '').split('/');
     jobs.set(name, job);
-    queue.add(job, new Turn(namespace, user, waitMs), resource, (error) => {
+    queue.add(job, new WaitBudget(namespace, user, waitMs), resource, (error) => {
       job.busy = error;
     });
     return job;
@@ -132,19 +132,19 @@ describe('waiting time', () => {
   });
 
   it('is counted over all queues of a request', () => {
-    const turn = new Turn('a', '', 100);
+    const budget = new WaitBudget('a', '', 100);
     const queue = new FairQueue<Job>(9, 1);
     const reasons: BusyError[] = [];
     for (const _ of ['first', 'second']) {
-      queue.add(new Job('a'), turn, '', (error) => reasons.push(error));
+      queue.add(new Job('a'), budget, '', (error) => reasons.push(error));
       vi.advanceTimersByTime(40);
       queue.take();
     }
-    expect([turn.remainingMs, reasons]).toEqual([20, []]);
-    queue.add(new Job('a'), turn, '', (error) => reasons.push(error));
+    expect([budget.remainingMs, reasons]).toEqual([20, []]);
+    queue.add(new Job('a'), budget, '', (error) => reasons.push(error));
     vi.advanceTimersByTime(20);
-    expect([turn.remainingMs, reasons.length, queue.size]).toEqual([0, 1, 0]);
-    queue.add(new Job('a'), turn, '', (error) => reasons.push(error));
+    expect([budget.remainingMs, reasons.length, queue.size]).toEqual([0, 1, 0]);
+    queue.add(new Job('a'), budget, '', (error) => reasons.push(error));
     expect([reasons.length, queue.size]).toEqual([2, 0]);
   });
 });

@@ -13,7 +13,7 @@ const MIN_RETRY_MS = 1_000;
 const MAX_RETRY_MS = 30_000;
 
 /** On whose behalf a request waits in queues, and for how long it may still do so. */
-export class Turn {
+export class WaitBudget {
   readonly namespace: string;
   readonly user: string;
   /** Waiting time that is left, in milliseconds. */
@@ -30,7 +30,7 @@ export class Turn {
 /** A job in the queue. */
 interface Entry<Job> {
   readonly job: Job;
-  readonly turn: Turn;
+  readonly budget: WaitBudget;
   /** Namespace, user, resource. */
   readonly path: readonly string[];
   readonly onBusy: (error: BusyError) => void;
@@ -69,19 +69,19 @@ export class FairQueue<Job extends object> {
    * Adds a job. `onBusy` is called, at once or later, if there is no room for it or its waiting time is used up; the job is
    * then no longer in the queue.
    */
-  add(job: Job, turn: Turn, resource: string, onBusy: (error: BusyError) => void): void {
-    const path = [turn.namespace, turn.user, resource];
-    const entry: Entry<Job> = { job, turn, path, onBusy, addedAt: performance.now(), timer: undefined };
+  add(job: Job, budget: WaitBudget, resource: string, onBusy: (error: BusyError) => void): void {
+    const path = [budget.namespace, budget.user, resource];
+    const entry: Entry<Job> = { job, budget, path, onBusy, addedAt: performance.now(), timer: undefined };
     // A timer may end a fraction of a millisecond early.
-    if (turn.remainingMs < 1) return onBusy(this.#busy());
+    if (budget.remainingMs < 1) return onBusy(this.#busy());
     if (this.size >= this.#capacity) {
-      const displaced = this.#root.displacedBy(entry);
-      if (!displaced) return onBusy(this.#busy());
-      this.remove(displaced.job);
-      displaced.onBusy(this.#busy());
+      const evicted = this.#root.evictedBy(entry);
+      if (!evicted) return onBusy(this.#busy());
+      this.remove(evicted.job);
+      evicted.onBusy(this.#busy());
     }
-    if (turn.remainingMs < Number.POSITIVE_INFINITY) {
-      entry.timer = setTimeout(() => this.remove(job) && onBusy(this.#busy()), turn.remainingMs).unref();
+    if (budget.remainingMs < Number.POSITIVE_INFINITY) {
+      entry.timer = setTimeout(() => this.remove(job) && onBusy(this.#busy()), budget.remainingMs).unref();
     }
     this.#entries.set(job, entry);
     this.#root.add(entry, this.#last);
@@ -110,10 +110,10 @@ export class FairQueue<Job extends object> {
     this.#meanMs += (ms - this.#meanMs) / 8;
   }
 
-  #forget({ job, turn, addedAt, timer }: Entry<Job>): void {
+  #forget({ job, budget, addedAt, timer }: Entry<Job>): void {
     this.#entries.delete(job);
     clearTimeout(timer);
-    turn.remainingMs -= performance.now() - addedAt;
+    budget.remainingMs -= performance.now() - addedAt;
   }
 
   #busy(): BusyError {
@@ -138,7 +138,7 @@ export class FairLimiter {
    * Runs a job when it is its turn. Rejects with {@link BusyError} if there is no room, and with the reason of the signal once that
    * aborts: a waiting job does not run then, and the result of a running one is ignored.
    */
-  run<T>(job: () => Promise<T>, turn: Turn, resource: string, signal: AbortSignal | undefined): Promise<T> {
+  run<T>(job: () => Promise<T>, budget: WaitBudget, resource: string, signal: AbortSignal | undefined): Promise<T> {
     if (signal?.aborted) return Promise.reject(signal.reason);
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const start = () => {
@@ -152,7 +152,7 @@ export class FairLimiter {
       reject(signal?.reason);
     };
     signal?.addEventListener('abort', onAbort, { once: true });
-    this.#queue.add(start, turn, resource, reject);
+    this.#queue.add(start, budget, resource, reject);
     this.#startNext();
     return promise.finally(() => signal?.removeEventListener('abort', onAbort));
   }
@@ -241,12 +241,12 @@ class Branch<Job> {
   }
 
   /** Returns the entry whose place a new entry takes in a full queue; undefined if the new one has its share already. */
-  displacedBy(entry: Entry<Job>, level = 0): Entry<Job> | undefined {
+  evictedBy(entry: Entry<Job>, level = 0): Entry<Job> | undefined {
     if (level === SHARING_LEVELS) return undefined;
     const own = this.#branches.get(entry.path[level] ?? '');
     const holders = this.#branches.size + (own ? 0 : 1);
     if ((own?.size ?? 0) * holders < this.size) return this.#newestOfLargest();
-    return own?.displacedBy(entry, level + 1);
+    return own?.evictedBy(entry, level + 1);
   }
 
   #newestOfLargest(): Entry<Job> | undefined {

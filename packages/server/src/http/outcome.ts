@@ -2,7 +2,7 @@ import type { ResponseLike } from './exchange.ts';
 import type { ServerRequest } from './server/request.ts';
 
 /** Response of a filter. A filter without one passes the request on. */
-export type Outcome = ResultOutcome | ErrorOutcome | PlainOutcome | ExchangeOutcome | HandedOff;
+export type Outcome = ResultOutcome | ErrorOutcome | PlainOutcome | ProxiedOutcome | HandedOff;
 
 /** A JSON-RPC result. */
 export interface ResultOutcome {
@@ -36,8 +36,8 @@ export interface PlainOutcome {
 }
 
 /** The request is proxied; both bodies are streamed. */
-export interface ExchangeOutcome {
-  readonly kind: 'exchange';
+export interface ProxiedOutcome {
+  readonly kind: 'proxied';
   /** `body` is the request body if it has been read; otherwise `request` still has it. */
   start(request: ServerRequest, response: ResponseLike, body: Buffer | undefined): void;
 }

@@ -1,9 +1,9 @@
 import { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { drainRequestBody } from './collect-body.ts';
 import type { ResponseLike } from './exchange.ts';
 import type { PeerClient, QueryRequest } from './peer-client.ts';
-import { drainRequestBody } from './request-body.ts';
 import { sendBody } from './response-body.ts';
 import type { ServerRequest } from './server/request.ts';
 

@@ -9,10 +9,10 @@ import type {
 } from './client/client.ts';
 import { UpstreamError } from './client/errors.ts';
 import { incomingBody } from './client/request-writer.ts';
+import { drainRequestBody } from './collect-body.ts';
 import type { ExchangeObserver, ResponseLike } from './exchange.ts';
 import { filterHeaders, HOP_BY_HOP } from './header-lines.ts';
 import type { PlainOutcome } from './outcome.ts';
-import { drainRequestBody } from './request-body.ts';
 import type { ServerRequest } from './server/request.ts';
 
 /** Request headers that the HTTP client sets. */

@@ -4,10 +4,10 @@ import type { Authenticate, Rejected, Requirement } from '../identity/authentica
 import type { Principal } from '../identity/principal.ts';
 import type { RequestTelemetry } from '../telemetry/request-telemetry.ts';
 import { formatAddress, type ListenAddress } from './address.ts';
+import { drainRequestBody } from './collect-body.ts';
 import type { HttpExchange } from './exchange.ts';
 import type { Rejection } from './host-rule.ts';
 import { ListenerConnections } from './listener-connections.ts';
-import { drainRequestBody } from './request-body.ts';
 import type { HostOriginGuard } from './request-validation.ts';
 import { createHttp1Server, type Http1ServerOptions, type HttpServer } from './server/http1-server.ts';
 import type { ServerRequest } from './server/request.ts';

@@ -24,7 +24,7 @@ export function stateRoutes(router: Router, context: ManagementContext): void {
   const { registry, forwards, forwardValidator: checks, evaluators } = context;
   router.add(operations.state.apply, async (request, body) => {
     const { http, query, origin } = request;
-    const state = await registry.turns.run(parseState(body));
+    const state = await registry.slicer.run(parseState(body));
     const prune = query('prune') === 'true';
     const active = evaluators.activeRevision;
     const policy =

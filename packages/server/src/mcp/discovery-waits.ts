@@ -83,9 +83,9 @@ export class DiscoveryWaits {
    */
   retryMisses(filter: McpFilter): McpFilter {
     const rechecked = this.#parts.registry.isShared
-      ? onMiss(filter, (exchange, missed) => this.#recheck(filter, exchange, missed))
+      ? whenNotFound(filter, (exchange, missed) => this.#recheck(filter, exchange, missed))
       : filter;
-    return onMiss(rechecked, (exchange, missed) => this.#retry(rechecked, exchange, missed));
+    return whenNotFound(rechecked, (exchange, missed) => this.#retry(rechecked, exchange, missed));
   }
 
   async #recheck(filter: McpFilter, exchange: McpExchange, missed: ErrorOutcome): Promise<McpOutcome | undefined> {
@@ -186,7 +186,7 @@ export class DiscoveryWaits {
 }
 
 /** A filter with a function that is called when it has not found something. */
-function onMiss(
+function whenNotFound(
   filter: McpFilter,
   retry: (exchange: McpExchange, missed: ErrorOutcome) => ReturnType<McpFilter>,
 ): McpFilter {

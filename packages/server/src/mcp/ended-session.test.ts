@@ -47,7 +47,7 @@ it('unread streams are removed with their session; active streams and those of o
       const stream = store.open({ id: session, holder: { namespace: 'n', name: 'u' } }, id);
       const target = streamTarget();
       stream?.attach(target);
-      stream?.prime();
+      stream?.sendInitialEventId();
       if (stream) stream.onDropped = () => gone.push(id);
       return target;
     };

@@ -3,13 +3,13 @@ import { acceptsJson } from '@sluice/protocol/mcp/accept';
 import { INVALID_REQUEST, METHOD_NOT_FOUND, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
 import { type BodyBudget, NO_MEMORY, RETRY_AFTER_SECONDS, SMALL_BODY_BYTES } from '../http/body-budget.ts';
 import { isRejection } from '../http/chain.ts';
+import { collectBody, drainRequestBody, hasBody } from '../http/collect-body.ts';
 import { NO_BODY, type ResponseLike } from '../http/exchange.ts';
 import type { CorsHeaders } from '../http/filters/cors.ts';
 import { editResponseHead } from '../http/filters/rewrite.ts';
 import type { Rejection } from '../http/host-rule.ts';
 import { httpProblem } from '../http/outcome.ts';
 import { quotaOwner } from '../http/quota.ts';
-import { collectBody, drainRequestBody, hasBody } from '../http/request-body.ts';
 import type { ServeRequest } from '../http/server.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { RequestTelemetry } from '../telemetry/request-telemetry.ts';
@@ -204,7 +204,7 @@ function respond(
     exchange.responseHeaders = serving.corsHeaders?.(exchange.headers.origin) ?? [];
   }
   if (exchange.headerEdits.length > 0 && !head.inBatch) editResponseHead(response, exchange.headerEdits);
-  if (outcome.kind === 'exchange') {
+  if (outcome.kind === 'proxied') {
     // A message of a batch is not an HTTP request that could be proxied.
     if (head.inBatch) return respond(serving, exchange, unhandledOutcome(serving, exchange));
     return outcome.start(request, response, exchange.body === NO_BODY ? undefined : exchange.body.concat());

@@ -9,7 +9,7 @@ afterEach(() => {
 });
 
 class Response implements OpenResponse {
-  slot = -1;
+  index = -1;
   dueAt = 0;
   hasEnded = false;
   accepts = true;
@@ -69,7 +69,7 @@ it('a quick response leaves nothing behind, whatever its place', () => {
       responses.remove(response);
     }
   }
-  expect([responses.size, all.map(({ slot }) => slot)]).toEqual([1, [-1, 0, -1, -1, -1]]);
+  expect([responses.size, all.map(({ index }) => index)]).toEqual([1, [-1, 0, -1, -1, -1]]);
   vi.advanceTimersByTime(3_000);
   expect(all.map(({ sentAt }) => sentAt.length)).toEqual([0, 1, 0, 0, 0]);
 });
@@ -79,7 +79,7 @@ it('one that has ended without being removed is dropped at the next check', () =
   const [one, two] = [added(responses), added(responses)];
   one.hasEnded = true;
   vi.advanceTimersByTime(250);
-  expect([responses.size, one.sentAt, two.slot]).toEqual([1, [], 0]);
+  expect([responses.size, one.sentAt, two.index]).toEqual([1, [], 0]);
 });
 
 it('one whose client accepts nothing before its answer is asked once', () => {
@@ -88,7 +88,7 @@ it('one whose client accepts nothing before its answer is asked once', () => {
   response.accepts = false;
   const other = added(responses);
   vi.advanceTimersByTime(2_250);
-  expect([responses.size, response.slot, other.sentAt.length]).toEqual([1, -1, 1]);
+  expect([responses.size, response.index, other.sentAt.length]).toEqual([1, -1, 1]);
 });
 
 it('an answer that one of them causes may remove others', () => {

@@ -6,7 +6,7 @@ import type { ResponseStream } from './response-stream.ts';
 /** A response that its client waits for while the request is executed upstream. */
 export interface OpenResponse {
   /** Index in {@link OpenResponses}, which sets it; -1 while the response is not in it. */
-  slot: number;
+  index: number;
   /** Time by which something has to be sent, in milliseconds of `performance.now()`. {@link OpenResponses} sets it. */
   dueAt: number;
   /** True if the client is to get the id of its stream early, so that it can resume it. */
@@ -75,19 +75,19 @@ export class OpenResponses {
   add(response: OpenResponse, startedAt: number): void {
     const { resumableMs, headMs, stepMs } = this.#times;
     response.dueAt = startedAt + (response.isResumable ? resumableMs : headMs);
-    response.slot = this.#responses.length;
+    response.index = this.#responses.length;
     this.#responses.push(response);
     this.#timer ??= setInterval(() => this.#sweep(), stepMs).unref();
   }
 
   remove(response: OpenResponse): void {
-    const { slot } = response;
-    if (slot === -1) return;
-    response.slot = -1;
+    const { index } = response;
+    if (index === -1) return;
+    response.index = -1;
     const last = this.#responses.pop();
     if (last === undefined || last === response) return;
-    this.#responses[slot] = last;
-    last.slot = slot;
+    this.#responses[index] = last;
+    last.index = index;
   }
 
   #sweep(): void {
@@ -109,7 +109,7 @@ export class OpenResponses {
 
 /** The response to a client that accepts event streams. */
 export class OpenWriter implements OpenResponse {
-  slot = -1;
+  index = -1;
   dueAt = 0;
   readonly isResumable: boolean;
   readonly #writer: ResponseWriter;
@@ -140,7 +140,7 @@ export class OpenWriter implements OpenResponse {
   }
 
   #begin(stream: ResponseStream): void {
-    if (this.isResumable && stream.prime) stream.prime();
+    if (this.isResumable && stream.sendInitialEventId) stream.sendInitialEventId();
     else stream.keepAlive();
   }
 }

@@ -20,7 +20,7 @@ export interface ResponseStream {
   /** Whether the client can resume it on another connection. */
   readonly isIndependent: boolean;
   /** Sends an event id to resume from before the first message; undefined if the stream cannot be resumed. */
-  prime?(): void;
+  sendInitialEventId?(): void;
   /** Sends a message. False if the client reads too slowly: wait for `onDrain`. */
   send(data: string): boolean;
   /** Begins the last message, whose parts are sent while they arrive, without line breaks. */

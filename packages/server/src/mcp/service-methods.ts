@@ -7,7 +7,7 @@ import { callTool, getPrompt, readResource } from './methods/calls.ts';
 import { handleNotification, handleResponse } from './methods/client-messages.ts';
 import { discover, EMPTY_RESULT, initialize, setLogLevel } from './methods/lifecycle.ts';
 import { serveList } from './methods/lists.ts';
-import { complete, findMissingReference, relay } from './methods/relay.ts';
+import { complete, findMissingReference, relay } from './methods/other-methods.ts';
 import { endSession, METHOD_NOT_ALLOWED, notificationStream } from './methods/session-stream.ts';
 import { changeSubscription, findMissingResource, listen } from './methods/subscriptions.ts';
 import { findMissingTask, taskRequest } from './methods/tasks.ts';

@@ -158,7 +158,7 @@ describe('arguments', () => {
       `{"name":"t","arguments":{"a":[{${Array.from({ length: 10_001 }, (_, at) => `"${at}":1`).join(',')}}]}}`,
       'an object in argument "a" exceeds the limit of 10000 members (SERVICE_MAX_JSON_MEMBERS)',
     ],
-    ['completion/complete', '{"ref":{"name":"a","name":"b"}}', 'duplicate member "name" in argument "ref"'],
+    ['completion/complete', '{"argument":{"name":"a","name":"b"}}', 'duplicate member "name" in argument "argument"'],
   ])('with duplicate or too many names within values are rejected: %s %.60s', async (method, params, problem) => {
     await expect(checkNestedMembers(requestOf(method, params))).rejects.toEqual(new UnevaluableRequestError(problem));
   });

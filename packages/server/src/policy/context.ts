@@ -4,7 +4,7 @@ import { findMemberProblem } from '@sluice/protocol/json/duplicates';
 import { type Member, stringValue } from '@sluice/protocol/json/text';
 import { MESSAGE_LIMITS, type Message, type RequestMessage } from '@sluice/protocol/mcp/message';
 import { truncateCharacters } from '@sluice/protocol/text';
-import { Turns } from '@sluice/protocol/turns';
+import { TimeSlicer } from '@sluice/protocol/time-slicer';
 import type { Correlation } from '../exchange/correlation.ts';
 import type { RequestHead } from '../exchange/exchange.ts';
 import type { ExchangeFacts } from '../exchange/facts.ts';
@@ -100,10 +100,10 @@ export async function checkNestedMembers(
 ): Promise<void> {
   const args = method === 'tools/call' ? paramMembers.find(({ key }) => key === 'arguments') : undefined;
   const values = method === 'tools/call' ? (args?.members ?? (args ? [args] : [])) : paramMembers;
-  const turns = new Turns();
+  const slicer = new TimeSlicer();
   for (const { key, kind, start, end } of values) {
     if ((kind !== 'object' && kind !== 'array') || (key === '_meta' && method !== 'tools/call')) continue;
-    const problem = await turns.run(findMemberProblem(text, start, end, maxMembers));
+    const problem = await slicer.run(findMemberProblem(text, start, end, maxMembers));
     if (problem === undefined) continue;
     const argument = `argument ${JSON.stringify(truncateCharacters(key, MAX_NAME_CHARACTERS))}`;
     if (problem.kind === 'crowded') {
@@ -143,6 +143,6 @@ const LARGE_CHARACTERS = 64 * 1024;
 
 async function valueText(json: string): Promise<string> {
   if (json.length > LARGE_CHARACTERS) await nextTurn();
-  if (!json.startsWith('"')) return new Turns().run(compactJson(json));
+  if (!json.startsWith('"')) return new TimeSlicer().run(compactJson(json));
   return stringValue(json).toWellFormed();
 }

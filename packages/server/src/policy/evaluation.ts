@@ -1,7 +1,7 @@
 import type { ToolCallVerdict } from '@sluice/contract';
 import { truncateBytes } from '@sluice/protocol/text';
 import { visibleEntries } from '../access/access.ts';
-import { BusyError, Turn } from '../http/fair-queue.ts';
+import { BusyError, WaitBudget } from '../http/fair-queue.ts';
 import { quotaOwner } from '../http/quota.ts';
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { Draft } from '../registry/draft.ts';
@@ -62,7 +62,7 @@ export class Evaluation {
   readonly #input: EvaluationInput;
   readonly #options: EvaluationOptions;
   readonly #signal: AbortSignal;
-  readonly #turn: Turn;
+  readonly #budget: WaitBudget;
   readonly #counters: EvaluatorCounters;
   /** Adds the evaluator and the request to each line. */
   readonly #log: TargetLogger;
@@ -85,7 +85,7 @@ export class Evaluation {
     this.#options = options;
     this.#signal = signal;
     const owner = quotaOwner(request.namespace, input.principal, input.head.address);
-    this.#turn = new Turn(owner.namespace, owner.name, options.llm.timeoutMs + HOST_LIMITS.runMs);
+    this.#budget = new WaitBudget(owner.namespace, owner.name, options.llm.timeoutMs + HOST_LIMITS.runMs);
     const { name } = evaluator.definition;
     this.#counters = options.metrics.evaluator(name);
     const { method, namespace, toolName, conversationId } = request;
@@ -165,7 +165,7 @@ export class Evaluation {
         this.#isCorrected = isValid;
       };
       const prompts = { systemPrompt: definition.llm.prompt, userPrompt };
-      const request = { connection, ...prompts, schema, signal, turn: this.#turn, onCorrection };
+      const request = { connection, ...prompts, schema, signal, budget: this.#budget, onCorrection };
       return await completeWithSchema(this.#options.llm, request, this.#counters);
     } catch (error) {
       span?.failed(this.#errorTypeOf(error));
@@ -179,12 +179,12 @@ export class Evaluation {
   /** Runs the action and commits the tools that it copied, before the request continues. */
   async #runAction(llmResult: string): Promise<ActionRun> {
     const { actions } = this.#options;
-    const functions = new EvaluationHost(this.#options, this.#evaluator, this.#turn, this.#log);
+    const functions = new EvaluationHost(this.#options, this.#evaluator, this.#budget, this.#log);
     const startedAt = performance.now();
     const span = this.#startSpan({ name: `action ${this.#evaluator.definition.name}`, role: 'internal', startedAt });
     try {
       const context = { ...this.#request, llmResult };
-      const run = await actions.run(this.#evaluator.action, context, functions, this.#signal, this.#turn);
+      const run = await actions.run(this.#evaluator.action, context, functions, this.#signal, this.#budget);
       this.#onActionRun(run.durationMs);
       if (functions.busy) throw functions.busy;
       if (!this.#signal.aborted) await functions.commit((draft) => this.#isStillApplicable(draft));
@@ -254,7 +254,7 @@ export async function userPromptOf(
   const { method, namespace, conversationId } = request;
   const conversation = conversationId === undefined ? [] : await conversations.latest(conversationId);
   const state = method === 'tools/list' ? registry.current.namespace(namespace) : undefined;
-  const tools = state && (await promptTools.lines(visibleEntries(state, 'tool'), registry.turns));
+  const tools = state && (await promptTools.lines(visibleEntries(state, 'tool'), registry.slicer));
   return buildUserPrompt({ request, conversation, tools });
 }
 
@@ -268,7 +268,7 @@ function reasonOf(error: unknown): FailureReason | undefined {
 class EvaluationHost extends RegistryView implements HostFunctions {
   readonly history: HostFunctions['history'];
   readonly #schema: CompiledSchema | undefined;
-  readonly #turn: Turn;
+  readonly #budget: WaitBudget;
   readonly #log: TargetLogger;
   /** Set if a text could not be verified because there was no room: whatever the action decides is no verdict. */
   busy: BusyError | undefined = undefined;
@@ -276,20 +276,20 @@ class EvaluationHost extends RegistryView implements HostFunctions {
   constructor(
     { registry, toolLists, interactions, otherConversations }: EvaluationOptions,
     { schema }: LoadedEvaluator,
-    turn: Turn,
+    budget: WaitBudget,
     log: TargetLogger,
   ) {
-    super({ registry, toolLists, log, namespace: turn.namespace });
+    super({ registry, toolLists, log, namespace: budget.namespace });
     this.history = historyReader(interactions, otherConversations);
     this.#schema = schema;
-    this.#turn = turn;
+    this.#budget = budget;
     this.#log = log;
   }
 
   async verify(raw: string, signal: AbortSignal): Promise<string | undefined> {
-    const { namespace, user } = this.#turn;
+    const { namespace, user } = this.#budget;
     try {
-      return await this.#schema?.validate(raw, signal, new Turn(namespace, user, MAX_VERIFY_WAIT_MS));
+      return await this.#schema?.validate(raw, signal, new WaitBudget(namespace, user, MAX_VERIFY_WAIT_MS));
     } catch (error) {
       if (!(error instanceof BusyError)) throw error;
       this.busy = error;

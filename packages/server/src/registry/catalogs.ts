@@ -14,7 +14,7 @@ import {
 } from './entries.ts';
 import { Exposure } from './exposure.ts';
 import { ADDRESS_LABEL, hasOperatorState } from './retained.ts';
-import { NONE, render, type SharedMembers, sharedMembers, shareMembers } from './serialize.ts';
+import { type InternedFields, internedFields, internFields, NONE, render } from './serialize.ts';
 import type { Counts } from './snapshot.ts';
 import { forEachInSteps, type Steps, sortInSteps } from './steps.ts';
 
@@ -219,10 +219,10 @@ interface DiscoveredItem {
 }
 
 /** Registry members of the forward's entries: the objects that its entries share already, if they have the same. */
-function membersOf({ address }: Forward, entries: readonly Entry[]): SharedMembers {
-  const members = sharedMembers(address);
+function membersOf({ address }: Forward, entries: readonly Entry[]): InternedFields {
+  const members = internedFields(address);
   const existing = (kind: Kind): JsonObject =>
-    shareMembers(members[kind], entries.find((entry) => entry.kind === kind)?.members ?? members[kind]);
+    internFields(members[kind], entries.find((entry) => entry.kind === kind)?.members ?? members[kind]);
   return { tool: existing('tool'), resource: existing('resource'), prompt: existing('prompt') };
 }
 
@@ -231,7 +231,7 @@ export function discoveredEntry(
   forward: Forward,
   item: DiscoveredItem,
   known: Entry | undefined,
-  shared: SharedMembers,
+  shared: InternedFields,
 ): Entry {
   const { kind } = item;
   const copy = known?.discovered?.copied && known;
@@ -286,7 +286,7 @@ function isCurrent(
   forward: Forward,
   { kind, template, position }: Pick<DiscoveredItem, 'kind' | 'template' | 'position'>,
   known: Entry,
-  shared: SharedMembers,
+  shared: InternedFields,
 ): boolean {
   const { labels, members, discovered } = known;
   const isInPlace = known.position === position && known.registrationId === forward.registrationId;

@@ -1,4 +1,4 @@
-import { Turns } from '@sluice/protocol/turns';
+import { TimeSlicer } from '@sluice/protocol/time-slicer';
 import { describe, expect, test } from 'vitest';
 import { DEFAULT_NAMESPACE, type Entry, type KnownCatalog, type Labels, TEMPLATE_LABEL } from './entries.ts';
 import { EntryIndex } from './entry-index.ts';
@@ -305,11 +305,11 @@ describe('prebuilt lists', () => {
 
 test('a long list is built in slices, once for all who ask, and equals one that is built at once', async () => {
   const made = indexWith(...Array.from({ length: 2_500 }, (_, position) => entry(`é${position}`, 1, { position })));
-  const turns = new Turns();
+  const slicer = new TimeSlicer();
   const anyone = view(() => []);
-  const long = made.lists.getInSlices(anyone, 'tools/list', turns);
+  const long = made.lists.getInSlices(anyone, 'tools/list', slicer);
   expect(long).toBeInstanceOf(Promise);
-  expect(made.lists.getInSlices(anyone, 'tools/list', turns)).toBe(long);
+  expect(made.lists.getInSlices(anyone, 'tools/list', slicer)).toBe(long);
   const built = await long;
   expect(textOf(built)).toBe(
     anyone.wrap('tools/list', `[${made.entries.map(({ rendered }) => rendered[0]?.json)}]`, {
@@ -318,18 +318,18 @@ test('a long list is built in slices, once for all who ask, and equals one that 
     }),
   );
   expect(built.bytes).toBe(Buffer.byteLength(built.json));
-  expect(made.lists.getInSlices(anyone, 'tools/list', turns)).toBe(built);
+  expect(made.lists.getInSlices(anyone, 'tools/list', slicer)).toBe(built);
   expect(made.lists.get(anyone, 'tools/list')).toBe(built);
 });
 
 test('a long list of some keys is built in slices, and is private', async () => {
   const made = indexWith(...Array.from({ length: 2_500 }, (_, position) => entry(`k${position}`, 1, { position })));
-  const turns = new Turns();
+  const slicer = new TimeSlicer();
   const anyone = view(() => []);
   const keys = (count: number) => new Set(made.entries.slice(0, count).map(({ key }) => key));
-  const long = made.lists.limitedTo(keys(2_000)).getInSlices(anyone, 'tools/list', turns);
+  const long = made.lists.limitedTo(keys(2_000)).getInSlices(anyone, 'tools/list', slicer);
   expect(long).toBeInstanceOf(Promise);
   const texts = made.entries.slice(0, 2_000).map(({ rendered }) => rendered[0]?.json);
   expect(textOf(await long)).toBe(anyone.wrap('tools/list', `[${texts}]`, { ttlMs: 0, cacheScope: 'private' }));
-  expect(made.lists.limitedTo(keys(10)).getInSlices(anyone, 'tools/list', turns)).not.toBeInstanceOf(Promise);
+  expect(made.lists.limitedTo(keys(10)).getInSlices(anyone, 'tools/list', slicer)).not.toBeInstanceOf(Promise);
 });

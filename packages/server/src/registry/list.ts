@@ -1,5 +1,5 @@
 import { COMMA } from '@sluice/protocol/json/text';
-import type { Turns } from '@sluice/protocol/turns';
+import type { TimeSlicer } from '@sluice/protocol/time-slicer';
 import { type CacheHint, type Entry, type EntryVariant, isTemplate, type KnownCatalog } from './entries.ts';
 import { forEachInSteps, runSteps, type Steps } from './steps.ts';
 
@@ -62,14 +62,14 @@ export class PrebuiltLists {
   }
 
   /** As {@link get}. A long one that is not built yet is built in slices. */
-  getInSlices(view: CatalogView, method: string, turns: Turns): PrebuiltList | Promise<PrebuiltList> {
+  getInSlices(view: CatalogView, method: string, slicer: TimeSlicer): PrebuiltList | Promise<PrebuiltList> {
     if (this.#entries.length <= MAX_AT_ONCE) return this.get(view, method);
     const key = listKey(view, method);
     const list = this.#built.get(key);
     if (list) return list;
     // Clients that ask meanwhile wait for the same one.
     return this.#building.getOrInsertComputed(key, () =>
-      turns
+      slicer
         .run(buildList(this.#entries, view, method, this.#hint))
         .then((built) => this.#store(key, built))
         .finally(() => this.#building.delete(key)),

@@ -4,7 +4,7 @@ import { type Entry, type Forward, isEnabled, type Kind } from './entries.ts';
 import { OperationError } from './operation-error.ts';
 import { findEntries, type Selection } from './operations.ts';
 import { withDetached } from './retained.ts';
-import { sharedMembers } from './serialize.ts';
+import { internedFields } from './serialize.ts';
 import { forEachInSteps, type Steps } from './steps.ts';
 
 /** Objects of an upstream by its own names or uris, discovered or not. */
@@ -56,7 +56,7 @@ export function* markUpstreamEntries(
 export function undiscoveredEntry(forward: Forward, kind: Kind, upstreamKey: string): Entry {
   const variants = [{ json: '{}', catalogs: undefined }];
   const item = { kind, template: false, key: upstreamKey, variants, position: 0 };
-  return discoveredEntry(forward, item, undefined, sharedMembers(forward.address));
+  return discoveredEntry(forward, item, undefined, internedFields(forward.address));
 }
 
 /** Enables or disables one entry and returns its new state; otherwise as {@link enableEntries}. */

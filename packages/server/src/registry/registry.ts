@@ -1,6 +1,6 @@
 import { Emitter } from '@sluice/protocol/emitter';
+import { TimeSlicer } from '@sluice/protocol/time-slicer';
 import { withTimeout } from '@sluice/protocol/timing';
-import { Turns } from '@sluice/protocol/turns';
 import type { Principal } from '../identity/principal.ts';
 import { type ChangedLists, changesTo, Draft, recordsOf } from './draft.ts';
 import { OperationError } from './operation-error.ts';
@@ -93,7 +93,7 @@ export class Registry {
   /** The committed state. */
   current = Snapshot.empty();
   /** Slices of long work on catalogs, here and in discoveries. */
-  readonly turns = new Turns();
+  readonly slicer = new TimeSlicer();
   /** Where its records are stored. */
   readonly log: RecordLog;
   /** A commit has become visible. Subscribers are called before the promises of its operations resolve. */
@@ -146,7 +146,7 @@ export class Registry {
 
   /** Runs an operation on a copy of the state, and resolves with its result. */
   async preview<T>(mutation: Mutation<T>): Promise<T> {
-    const { value } = await this.turns.run(new Draft(this.current).attempt(mutation));
+    const { value } = await this.slicer.run(new Draft(this.current).attempt(mutation));
     return value;
   }
 
@@ -219,7 +219,7 @@ export class Registry {
   /** Runs one step at once, which is all of most operations, and others in slices. */
   #run<T>(steps: Steps<T>): T | Promise<T> {
     const { done, value } = steps.next();
-    return done ? value : this.turns.run(steps);
+    return done ? value : this.slicer.run(steps);
   }
 
   /** Makes the results of the operations the current state once they are durable. Returns the store's error when it failed. */
@@ -278,15 +278,15 @@ export class Registry {
       snapshot: after,
       changed: lists,
       revokesAccess,
-    } = await this.turns.run(new StateRestorer(stored, this.#addressProblem, before).run());
+    } = await this.slicer.run(new StateRestorer(stored, this.#addressProblem, before).run());
     this.current = after;
     this.committed.emit({ before, after, lists, origins: [], revokesAccess });
   }
 
   /** Replaces the state by these records and what the changes make of them, at the start and later. */
   async #reload(records: StoredRecords, changes: Iterable<StoredChange> = []): Promise<void> {
-    if (this.#problems) return this.#apply(await this.turns.run(changesTo(records, this.current)));
-    const restored = await this.turns.run(new StateRestorer({ records, changes }, this.#addressProblem).run());
+    if (this.#problems) return this.#apply(await this.slicer.run(changesTo(records, this.current)));
+    const restored = await this.slicer.run(new StateRestorer({ records, changes }, this.#addressProblem).run());
     this.current = restored.snapshot;
     this.#problems = restored.problems;
   }

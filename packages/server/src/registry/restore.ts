@@ -1,6 +1,6 @@
 import { type ChangedLists, Draft } from './draft.ts';
 import { DEFAULT_NAMESPACE, type Entry, KINDS, type Kind, parseNamespace, SECTION } from './entries.ts';
-import { type SharedMembers, sharedMembers } from './serialize.ts';
+import { type InternedFields, internedFields } from './serialize.ts';
 import { Snapshot } from './snapshot.ts';
 import { forEachInSteps, type Steps } from './steps.ts';
 import {
@@ -43,7 +43,7 @@ export class StateRestorer {
   #shadowed: Entry[] | undefined = [];
   #hasReservedIds = false;
   /** By address of the forward. */
-  readonly #members = new Map<string, SharedMembers>();
+  readonly #members = new Map<string, InternedFields>();
   /** Whether clients may have used the state before. */
   readonly #tracksAccess: boolean;
 
@@ -126,7 +126,7 @@ export class StateRestorer {
 
   #forwardOf(name: string): ForwardOfEntry | undefined {
     const forward = this.#draft.forwards.get(name);
-    return forward && { ...forward, members: this.#members.getOrInsertComputed(forward.address, sharedMembers) };
+    return forward && { ...forward, members: this.#members.getOrInsertComputed(forward.address, internedFields) };
   }
 
   /** Reserves the id of a record that could be read. */

@@ -173,10 +173,10 @@ function addObject(texts: Map<string, string>, kind: Kind, json: string): void {
 export const NONE: Readonly<Record<string, never>> = Object.freeze({});
 
 /** Registry members of a forward's entries, which only discovery sets. The entries share them likewise. */
-export type SharedMembers = Readonly<Record<Kind, JsonObject>>;
+export type InternedFields = Readonly<Record<Kind, JsonObject>>;
 
 /** Creates them for a forward with this address. */
-export function sharedMembers(address: string): SharedMembers {
+export function internedFields(address: string): InternedFields {
   return {
     tool: { uri: address, toolType: FORWARD_TYPE },
     resource: { type: FORWARD_TYPE },
@@ -186,11 +186,11 @@ export function sharedMembers(address: string): SharedMembers {
 
 /** Their names. */
 export function sharedMemberNames(kind: Kind): readonly string[] {
-  return Object.keys(sharedMembers('')[kind]);
+  return Object.keys(internedFields('')[kind]);
 }
 
 /** Returns the shared members if those of an entry are the same. */
-export function shareMembers(members: JsonObject, shared: JsonObject): JsonObject {
+export function internFields(members: JsonObject, shared: JsonObject): JsonObject {
   const names = Object.keys(shared);
   const isSame = Object.keys(members).length === names.length && names.every((name) => members[name] === shared[name]);
   return isSame ? shared : members;

@@ -1,4 +1,4 @@
-import { Turns } from '@sluice/protocol/turns';
+import { TimeSlicer } from '@sluice/protocol/time-slicer';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { runSteps, sortInSteps } from './steps.ts';
@@ -15,7 +15,7 @@ test('sorting in steps is stable and equals sorting at once', () => {
 });
 
 test('long works take turns, one slice of one work in each turn of the event loop', async () => {
-  const turns = new Turns();
+  const slicer = new TimeSlicer();
   const slices: string[] = [];
   function* work(name: string) {
     for (let step = 0; step < 3; step++) {
@@ -27,7 +27,7 @@ test('long works take turns, one slice of one work in each turn of the event loo
     }
     return name;
   }
-  const all = [turns.run(work('a')), turns.run(work('b'))];
+  const all = [slicer.run(work('a')), slicer.run(work('b'))];
   let loopTurns = 0;
   const count = () => {
     loopTurns++;

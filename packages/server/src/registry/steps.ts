@@ -1,5 +1,5 @@
 /**
- * Long work on the registry is written as generators, which yield after each step: `Turns` then runs it in slices, so that a
+ * Long work on the registry is written as generators, which yield after each step: `TimeSlicer` then runs it in slices, so that a
  * catalog of 100,000 entries does not hold the event loop.
  */
 export type Steps<T> = Generator<undefined, T, undefined>;

@@ -30,6 +30,8 @@ import {
 } from './entries.ts';
 import {
   forwardMembers,
+  type InternedFields,
+  internFields,
   isOwnMember,
   isRegistryMember,
   mcpName,
@@ -37,9 +39,7 @@ import {
   objectText,
   render,
   restMembers,
-  type SharedMembers,
   serviceMembers,
-  shareMembers,
 } from './serialize.ts';
 import type { NamespaceState } from './snapshot.ts';
 
@@ -131,7 +131,7 @@ function readOperatorState(text: string | undefined): OperatorState {
 /** What an entry inherits from its forward. */
 export interface ForwardOfEntry extends Pick<Forward, 'name' | 'registrationId' | 'namespace' | 'prefix'> {
   /** Those that all of its entries usually have. */
-  readonly members?: SharedMembers;
+  readonly members?: InternedFields;
 }
 /** Returns a forward. */
 export type FindForward = (forward: string) => ForwardOfEntry | undefined;
@@ -202,7 +202,7 @@ export function readEntry(kind: Kind, json: string, findForward: FindForward, ne
     ...base,
     // Strings and objects of the forward, which has one of each.
     namespace: namespace === home.namespace ? home.namespace : namespace,
-    members: home.members ? shareMembers(members, home.members[kind]) : members,
+    members: home.members ? internFields(members, home.members[kind]) : members,
     registrationId: copyId ?? home.registrationId,
     position: typeof position === 'number' ? position : 0,
     discovered,

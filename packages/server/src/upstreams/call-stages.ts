@@ -115,8 +115,8 @@ const suspend =
   ({ suspendedCalls }: StageDeps): CallStage =>
   (next) => {
     const start: CallHandler = (permit, connection, sink) => {
-      const asksClient = sink.client.era === 'modern' && connection.asksClient?.(permit, sink.client);
-      next(permit, connection, asksClient ? new SuspendableCall(suspendedCalls, permit, sink) : sink);
+      const mayRequestInput = sink.client.era === 'modern' && connection.mayRequestInput?.(permit, sink.client);
+      next(permit, connection, mayRequestInput ? new SuspendableCall(suspendedCalls, permit, sink) : sink);
     };
     return (permit, connection, sink) => {
       const { client } = sink;

@@ -1,4 +1,4 @@
-import { FairLimiter, Turn } from '../http/fair-queue.ts';
+import { FairLimiter, WaitBudget } from '../http/fair-queue.ts';
 import { quotaOwner } from '../http/quota.ts';
 import type { StoredPrincipal } from '../identity/principal.ts';
 
@@ -50,7 +50,7 @@ export class ClientDiscoveries {
     this.#recent.set(namespace, [...recent, { name, at: this.#now() }]);
     // The caller notes first that the discovery is running.
     const start = async (): Promise<void> => void (await Promise.resolve().then(discover));
-    return this.#limiter.run(start, new Turn(namespace, name), '', undefined);
+    return this.#limiter.run(start, new WaitBudget(namespace, name), '', undefined);
   }
 
   #recentOf(namespace: string): { readonly name: string; readonly at: number }[] {

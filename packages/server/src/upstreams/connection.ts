@@ -29,7 +29,7 @@ export interface UpstreamConnection {
   /** Resolves when requests can be sent; undefined if they can be now, which is nearly always. Never rejects. */
   ready?(permit: Permit): Promise<void> | undefined;
   /** Whether its upstream may ask the client for input while it executes the request, and the client has no stream for that. */
-  asksClient?(permit: Permit, client: ClientFacts): boolean;
+  mayRequestInput?(permit: Permit, client: ClientFacts): boolean;
   describe(permit: Permit, client: ClientFacts): CallDescription | RejectedCall;
   /**
    * Sends the request of the permit, and nothing else. The response is in the form of the client's era; the call ends once, by

@@ -13,7 +13,7 @@ class Call implements InFlightCall {
   readonly client = NO_CLIENT;
   readonly startedAt: number;
   lastActivityAt: number;
-  slot = -1;
+  index = -1;
   readonly received: string[] = [];
 
   constructor(now: number) {

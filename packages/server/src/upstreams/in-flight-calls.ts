@@ -17,7 +17,7 @@ export interface InFlightCall {
   /** True while the other side may be idle: only the total time is limited. */
   readonly mayBeIdle?: boolean;
   /** Index in {@link InFlightCalls}, which sets it; -1 while the call is not in flight. */
-  slot: number;
+  index: number;
   /** Set while its request is in flight upstream. */
   readonly attempt?: RequestInSession | undefined;
   /** The client canceled the call with this `notifications/cancelled`: it gets no response. */
@@ -78,18 +78,18 @@ export class InFlightCalls {
   }
 
   add(call: InFlightCall): void {
-    if (call.slot !== -1) return;
-    call.slot = this.#calls.length;
+    if (call.index !== -1) return;
+    call.index = this.#calls.length;
     this.#calls.push(call);
   }
 
   remove(call: InFlightCall): void {
-    const { slot } = call;
-    const last = slot === -1 ? undefined : this.#calls.pop();
-    call.slot = -1;
+    const { index } = call;
+    const last = index === -1 ? undefined : this.#calls.pop();
+    call.index = -1;
     if (last === undefined || last === call) return;
-    this.#calls[slot] = last;
-    last.slot = slot;
+    this.#calls[index] = last;
+    last.index = index;
   }
 
   find(test: (call: InFlightCall) => boolean): InFlightCall | undefined {
@@ -114,7 +114,7 @@ export class InFlightCalls {
   /** Ends all calls because the service stops; returns their number. */
   endAll(): number {
     const calls = [...this.#calls];
-    for (const call of calls) if (call.slot !== -1) call.onShutdown?.();
+    for (const call of calls) if (call.index !== -1) call.onShutdown?.();
     return calls.length;
   }
 
@@ -126,7 +126,7 @@ export class InFlightCalls {
     const now = performance.now();
     for (const call of [...this.#calls]) {
       // The callback of an earlier call may have ended this one.
-      if (call.slot === -1 || !call.onDeadline) continue;
+      if (call.index === -1 || !call.onDeadline) continue;
       const total = now - call.startedAt > this.limits.totalMs;
       if (!total && now - call.lastActivityAt <= this.limits.idleMs) continue;
       if (!total && (call.mayBeIdle || call.attempt?.response.mayBeIdle)) {
@@ -164,7 +164,7 @@ export interface CancelableInput {
 export class CancelableRequest implements InFlightCall {
   readonly startedAt: number = performance.now();
   lastActivityAt: number = this.startedAt;
-  slot = -1;
+  index = -1;
   readonly client: CancelableInput;
   readonly #calls: InFlightCalls;
   readonly #abort = new AbortController();

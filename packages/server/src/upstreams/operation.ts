@@ -83,7 +83,7 @@ class OperationRun implements InFlightCall {
   lastActivityAt: number = this.startedAt;
   /** Operations have their own deadlines, and waiting for a slow client does not count. */
   readonly mayBeIdle = true;
-  slot = -1;
+  index = -1;
   readonly #request: OperationRequest;
   readonly #sink: ResponseSink;
   readonly #operation: Operation;

@@ -89,7 +89,7 @@ export function loadBalancer({ clusters, proxyLog }: LoadBalancerParts): Filter 
     if (!target) return undefined;
     const unreachable = httpProblem(502, `${cluster} upstream unreachable`);
     return {
-      kind: 'exchange',
+      kind: 'proxied',
       start(request, response, body) {
         facts.upstream = target.server;
         const plan = {

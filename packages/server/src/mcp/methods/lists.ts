@@ -13,7 +13,7 @@ import type { McpFilter, McpOutcome, McpRequest } from '../exchange.ts';
 interface ListParts {
   readonly discoveryWaits: Pick<DiscoveryWaits, 'beforeAnswer' | 'isIncomplete'>;
   readonly profiles: ClientProfiles;
-  readonly registry: Pick<Registry, 'turns'>;
+  readonly registry: Pick<Registry, 'slicer'>;
 }
 
 const NOT_CACHEABLE: CacheHint = { ttlMs: 0, cacheScope: 'private' };
@@ -36,7 +36,7 @@ export function serveList(
     const ofServer = profile.viewOf(profiles.identities.of(namespace.name));
     const view = isUncacheable ? uncacheable(ofServer) : ofServer;
     const { lists } = visibleEntries(current, kind);
-    const list = (selection ? lists.limitedTo(selection) : lists).getInSlices(view, method, registry.turns);
+    const list = (selection ? lists.limitedTo(selection) : lists).getInSlices(view, method, registry.slicer);
     return list instanceof Promise ? list.then(toOutcome) : toOutcome(list);
   };
   const waiting = discoveryWaits.beforeAnswer(request, namespace, profile);

@@ -92,7 +92,7 @@ function open(
     if (first) new SessionListChanges(channel, listChanges, session.namespace);
     writer.attachStream(stream);
     // Flushes the response head in either case.
-    if (session.protocolVersion >= POLLING_VERSION) stream.prime();
+    if (session.protocolVersion >= POLLING_VERSION) stream.sendInitialEventId();
     else stream.keepAlive();
     if (gap) for (const method of LIST_CHANGED_METHODS) stream.send(`{"jsonrpc":"2.0","method":"${method}"}`);
     sessionBindings.onListening(listening, gap);
@@ -129,7 +129,7 @@ async function resumeAfterRestart(
       const stream = events.continue(session, idText, lastEventId);
       client.writer.attachStream(stream);
       if (!resumeTask) return stream.end(unknownOutcome(idText, restarted));
-      stream.prime();
+      stream.sendInitialEventId();
       resumeTask(client);
     },
   };

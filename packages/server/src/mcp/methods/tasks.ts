@@ -84,7 +84,7 @@ async function findTask(request: McpRequest, parts: TaskMethodParts): Promise<Fo
   }
   if (task?.record.clientEra !== era) return { kind: 'missing', error: taskNotFound() };
   // Nothing of a tool that an operator has hidden reaches clients.
-  const error = method === 'tasks/cancel' ? undefined : parts.access.restore(task.record);
+  const error = method === 'tasks/cancel' ? undefined : parts.access.checkStored(task.record);
   return error ? { kind: 'missing', error } : { kind: 'task', task };
 }
 
@@ -108,7 +108,7 @@ function listTasks(request: McpRequest, { tasks, access }: TaskMethodParts): Mcp
   if (cursor !== undefined && !/^\d+ /.test(before)) return rpcError(INVALID_PARAMS, 'invalid cursor');
   const own = tasks
     .list(ownerOf(request), request.session?.id)
-    .filter((task) => placeOf(task) > before && !access.restore(task.record));
+    .filter((task) => placeOf(task) > before && !access.checkStored(task.record));
   own.sort((a, b) => (placeOf(a) < placeOf(b) ? -1 : 1));
   const page = own.slice(0, PAGE_SIZE);
   const last = own.length > PAGE_SIZE ? page.at(-1) : undefined;

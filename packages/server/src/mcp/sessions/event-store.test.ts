@@ -55,7 +55,7 @@ describe('a stream', () => {
     const stream = opened('s', '7');
     const first = streamTarget();
     stream.attach(first);
-    stream.prime();
+    stream.sendInitialEventId();
     const [prime] = first.events();
     expect(prime?.data).toBe('');
     first.leave();
@@ -99,7 +99,7 @@ describe('a stream', () => {
     const stream = opened('s', '7');
     const first = streamTarget();
     stream.attach(first);
-    stream.prime();
+    stream.sendInitialEventId();
     first.leave();
     for (let number = 0; number < 2_000; number++) expect(stream.send(`${number} ${'x'.repeat(1_000)}`)).toBe(true);
     const second = streamTarget();
@@ -118,7 +118,7 @@ describe('a stream', () => {
       const [first, second] = [streamTarget(), streamTarget()];
       const cut = [first, second].map((target) => vi.spyOn(target, 'destroy'));
       stream.attach(first);
-      stream.prime();
+      stream.sendInitialEventId();
       stream.attach(second);
       stream.close();
       expect([first.ended, second.ended]).toEqual([true, true]);
@@ -174,7 +174,7 @@ describe('an event id', () => {
     const target = streamTarget();
     const stream = opened(session, idText);
     stream.attach(target);
-    stream.prime();
+    stream.sendInitialEventId();
     return target.events()[0]?.id ?? '';
   }
 
@@ -200,7 +200,7 @@ describe('an event id', () => {
     const notifications = streamTarget();
     const stream = store.open(ownerOf('s'));
     stream.attach(notifications);
-    stream.prime();
+    stream.sendInitialEventId();
     store.close();
     store = new EventStore(new TokenSealer(key), 'replica-b');
     expect(store.find('s', id)).toEqual({ kind: 'lost', idText: '"r-1"', restarted: true });
@@ -221,7 +221,7 @@ describe('an event id', () => {
     const left = opened('s', '8');
     const target = streamTarget();
     left.attach(target);
-    left.prime();
+    left.sendInitialEventId();
     target.leave();
     store.dropSession('s');
     expect(store.find('s', target.events()[0]?.id ?? '')).toEqual({ kind: 'lost', idText: '8', restarted: false });
@@ -242,14 +242,14 @@ describe('the store', () => {
     const read = opened('s', '1');
     const reader = streamTarget();
     read.attach(reader);
-    read.prime();
+    read.sendInitialEventId();
     read.end('answer');
     const [first = '', last = ''] = reader.events().map(({ id }) => id);
     const find = (id: string) => store.find('s', id).kind;
     const left = opened('s', '2');
     const target = streamTarget();
     left.attach(target);
-    left.prime();
+    left.sendInitialEventId();
     target.leave();
     const open = opened('s', '3');
     open.attach(streamTarget());
@@ -277,7 +277,7 @@ describe('the store', () => {
       const stream = opened(session, idText, user);
       const target = streamTarget();
       stream.attach(target);
-      stream.prime();
+      stream.sendInitialEventId();
       target.leave();
       stream.end(text);
       return target.events()[0]?.id ?? '';
@@ -325,7 +325,7 @@ describe('the store', () => {
       const stream = opened('s', String(number));
       const target = streamTarget();
       stream.attach(target);
-      stream.prime();
+      stream.sendInitialEventId();
       target.leave();
       stream.end(text);
       ids.push(target.events()[0]?.id ?? '');

@@ -133,7 +133,7 @@ export class ClientStream implements ResponseStream {
   }
 
   /** Sends an event id to resume from before the first message (2025-11-25, "priming"). */
-  prime(retryMs?: number): void {
+  sendInitialEventId(retryMs?: number): void {
     this.#storeEvent('');
     if (this.#target) this.#write(this.#target, this.#sent, '', retryMs);
   }
@@ -187,7 +187,7 @@ export class ClientStream implements ResponseStream {
 
   disconnect(retryMs: number): void {
     if (this.#dropped) return;
-    this.prime(retryMs);
+    this.sendInitialEventId(retryMs);
     const target = this.#target;
     if (!target) return;
     target.end();

@@ -11,7 +11,7 @@ import {
 import { localhostCertificate } from '../../http/client/certificate.fixture.ts';
 import { CODINGS } from '../../http/client/codings.fixture.ts';
 import { listen } from '../../http/client/listening.fixture.ts';
-import { BusyError, Turn } from '../../http/fair-queue.ts';
+import { BusyError, WaitBudget } from '../../http/fair-queue.ts';
 import { Secrets } from '../../http/secrets/secrets.ts';
 import { USER_AGENT } from '../../telemetry/version.ts';
 import { LlmClient, type LlmConnection, LlmError, type LlmLimits, type LlmMessage } from './client.ts';
@@ -453,7 +453,7 @@ describe('with too many concurrent calls', () => {
     const order: string[] = [];
     const call = (name: string) =>
       client
-        .complete(connectionTo(own.url), MESSAGES, undefined, new Turn(name.charAt(0), ''))
+        .complete(connectionTo(own.url), MESSAGES, undefined, new WaitBudget(name.charAt(0), ''))
         .then(() => order.push(name));
     const calls = ['a1', 'a2', 'a3', 'b1'].map(call);
     await expect.poll(() => own.requests.length).toBe(1);
@@ -468,7 +468,7 @@ describe('with too many concurrent calls', () => {
     const connection = connectionTo(own.url);
     own.script({ stopsIn: 'head' });
     const first = failureOf(client.complete(connection, MESSAGES));
-    await expect(client.complete(connection, MESSAGES, undefined, new Turn('', '', 20))).rejects.toBeInstanceOf(
+    await expect(client.complete(connection, MESSAGES, undefined, new WaitBudget('', '', 20))).rejects.toBeInstanceOf(
       BusyError,
     );
     const leaving = new AbortController();

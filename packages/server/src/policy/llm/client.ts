@@ -6,7 +6,7 @@ import { CodingError } from '../../http/client/content-coding.ts';
 import { Egress } from '../../http/client/egress.ts';
 import { ProxyError } from '../../http/client/egress-proxies.ts';
 import { UpstreamError } from '../../http/client/errors.ts';
-import { BusyError, FairLimiter, Turn } from '../../http/fair-queue.ts';
+import { BusyError, FairLimiter, WaitBudget } from '../../http/fair-queue.ts';
 import { Secrets } from '../../http/secrets/secrets.ts';
 import { errorCode } from '../../registry/store/files.ts';
 import type { TargetLogger } from '../../telemetry/log.ts';
@@ -158,7 +158,7 @@ export class LlmClient {
     connection: LlmConnection,
     messages: readonly LlmMessage[],
     signal?: AbortSignal,
-    turn: Turn = new Turn('', ''),
+    budget: WaitBudget = new WaitBudget('', ''),
   ): Promise<string> {
     const { name, model, url, apiKey } = connection;
     if (this.#isClosed) throw new LlmError('aborted', name, 'service is shutting down');
@@ -180,7 +180,7 @@ export class LlmClient {
       return toResult(connection, response, sent, secrets);
     };
     try {
-      return await endpoint.limiter.run(() => this.#sendSupported(name, send), turn, '', signal);
+      return await endpoint.limiter.run(() => this.#sendSupported(name, send), budget, '', signal);
     } catch (error) {
       throw signal?.aborted ? new LlmError('aborted', name, 'request canceled') : error;
     }

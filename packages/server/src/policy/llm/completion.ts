@@ -1,4 +1,4 @@
-import type { Turn } from '../../http/fair-queue.ts';
+import type { WaitBudget } from '../../http/fair-queue.ts';
 import { type LlmClient, type LlmConnection, LlmError, type LlmMessage } from './client.ts';
 import { sanitizeText } from './prompt.ts';
 import type { CompiledSchema } from './result-schema.ts';
@@ -14,7 +14,7 @@ export interface LlmRequest {
   /** Cancels the call in progress and the validation of its result. */
   readonly signal?: AbortSignal | undefined;
   /** Place of the request in the queue of the validator. */
-  readonly turn?: Turn | undefined;
+  readonly budget?: WaitBudget | undefined;
   /** Called after a second call for a correction: whether its result is valid. */
   readonly onCorrection?: (isValid: boolean) => void;
 }
@@ -47,11 +47,11 @@ export async function completeWithSchema(
   request: LlmRequest,
   observer: LlmObserver,
 ): Promise<string> {
-  const { schema, userPrompt, signal, turn, onCorrection } = request;
+  const { schema, userPrompt, signal, budget, onCorrection } = request;
   const first = await complete(client, request, userPrompt, observer);
   if (schema === undefined) return first;
   const findProblem = async (text: string): Promise<string | undefined> => {
-    const problem = await schema.validate(text, signal, turn);
+    const problem = await schema.validate(text, signal, budget);
     observer.onValidation?.(problem === undefined);
     return problem;
   };
@@ -76,7 +76,7 @@ export async function completeWithSchema(
 
 async function complete(
   client: LlmClient,
-  { connection, systemPrompt, signal, turn }: LlmRequest,
+  { connection, systemPrompt, signal, budget }: LlmRequest,
   userPrompt: string,
   observer: LlmObserver,
 ): Promise<string> {
@@ -86,7 +86,7 @@ async function complete(
   ];
   const startedAt = performance.now();
   try {
-    const text = await client.complete(connection, messages, signal, turn);
+    const text = await client.complete(connection, messages, signal, budget);
     observer.onCall(true, performance.now() - startedAt);
     if (text === '') observer.onEmptyResult?.();
     return text;

@@ -1,4 +1,4 @@
-import { Turns } from '@sluice/protocol/turns';
+import { TimeSlicer } from '@sluice/protocol/time-slicer';
 import {
   array,
   constant,
@@ -242,9 +242,9 @@ test('the lines of the tools of a namespace are made once, in slices', async () 
   for (let position = 0; position < 2_000; position++) draft.put(toolEntry(`t${position}`, position));
   const index = runSteps(draft.publishInSteps());
   const steps: number[] = [];
-  const turns = new Turns();
-  const run = turns.run.bind(turns);
-  turns.run = (work) => {
+  const slicer = new TimeSlicer();
+  const run = slicer.run.bind(slicer);
+  slicer.run = (work) => {
     let count = 0;
     return run({
       next() {
@@ -256,10 +256,10 @@ test('the lines of the tools of a namespace are made once, in slices', async () 
     });
   };
   const cache = new PromptToolCache();
-  const lines = await cache.lines(index, turns);
+  const lines = await cache.lines(index, slicer);
   expect(lines.slice(0, 2)).toEqual(['- t0: Does it', '- t1: Does it']);
   expect(lines).toHaveLength(2_000);
-  expect(await cache.lines(index, turns)).toBe(lines);
+  expect(await cache.lines(index, slicer)).toBe(lines);
   expect(steps).toEqual([Math.ceil(2_000 / 256)]);
 });
 

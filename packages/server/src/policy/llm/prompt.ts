@@ -1,5 +1,5 @@
 import { truncateBytes } from '@sluice/protocol/text';
-import type { Turns } from '@sluice/protocol/turns';
+import type { TimeSlicer } from '@sluice/protocol/time-slicer';
 import type { VisibleSet } from '../../access/access.ts';
 import type { RequestMessage } from '../../inference/request-messages.ts';
 import { forEachInSteps, type Steps } from '../../registry/steps.ts';
@@ -69,8 +69,8 @@ export class PromptToolCache {
   readonly #lines = new WeakMap<VisibleSet, Promise<readonly string[]>>();
 
   /** The lines; they are made in slices. */
-  lines(index: VisibleSet, turns: Turns): Promise<readonly string[]> {
-    return this.#lines.getOrInsertComputed(index, () => turns.run(linesOf(index)));
+  lines(index: VisibleSet, slicer: TimeSlicer): Promise<readonly string[]> {
+    return this.#lines.getOrInsertComputed(index, () => slicer.run(linesOf(index)));
   }
 }
 

@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { BusyError, Turn } from '../../http/fair-queue.ts';
+import { BusyError, WaitBudget } from '../../http/fair-queue.ts';
 import { ResultSchemaError, ResultSchemas } from './result-schema.ts';
 
 const opened: ResultSchemas[] = [];
@@ -382,11 +382,11 @@ describe('limits', () => {
   test('1000 texts in the queue; a namespace with less than its share has room', { tags: ['slow'] }, async () => {
     const schemas = resultSchemas();
     const [one, other] = await Promise.all([schemas.compile({ type: 'number' }), schemas.compile({ type: 'string' })]);
-    const large = new Turn('large', '');
+    const large = new WaitBudget('large', '');
     // One is in progress.
     const validated = Array.from({ length: 1_001 }, (_, at) => one.validate(`${at}`, undefined, large));
     const beyond = one.validate('"x"', undefined, large);
-    const small = other.validate('"x"', undefined, new Turn('small', ''));
+    const small = other.validate('"x"', undefined, new WaitBudget('small', ''));
     const ends = await Promise.allSettled([...validated, beyond, small]);
     // The newest one made room for the small namespace.
     const displaced = { status: 'rejected', reason: expect.any(BusyError) };
@@ -400,7 +400,7 @@ describe('limits', () => {
     const { validate } = await schemas.compile(ENDLESS);
     const endlessly = validate(BAD_FOR_IT);
     const { signal } = new AbortController();
-    await expect(validate('"a"', signal, new Turn('', '', 20))).rejects.toBeInstanceOf(BusyError);
+    await expect(validate('"a"', signal, new WaitBudget('', '', 20))).rejects.toBeInstanceOf(BusyError);
     expect(getEventListeners(signal, 'abort')).toEqual([]);
     await schemas.close();
     await endlessly;

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Worker } from 'node:worker_threads';
-import { type BusyError, FairLimiter, Turn } from '../../http/fair-queue.ts';
+import { type BusyError, FairLimiter, WaitBudget } from '../../http/fair-queue.ts';
 
 /** Time limit for compiling a schema, or validating one text. */
 const DEADLINE_MS = 1_000;
@@ -41,7 +41,7 @@ export interface CompiledSchema {
    * the reason of the signal if it aborts, and {@link BusyError} if there is no room or the text has waited too long.
    * `turn` is the place of the request in the queue.
    */
-  validate(text: string, signal?: AbortSignal, turn?: Turn): Promise<string | undefined>;
+  validate(text: string, signal?: AbortSignal, budget?: WaitBudget): Promise<string | undefined>;
 }
 
 interface SchemaState {
@@ -59,7 +59,7 @@ interface ValidationResult {
 type Task = (worker: SchemaWorker) => Promise<SchemaReply>;
 
 /** Updates of evaluators have a place of their own beside the namespaces. */
-const UPDATE = new Turn('', '');
+const UPDATE = new WaitBudget('', '');
 
 /**
  * Compiles result schemas and validates with them, in a worker thread that is started on first use: a regular expression of a
@@ -89,7 +89,10 @@ export class ResultSchemas {
     }
     if (reply.kind === 'invalid') throw new ResultSchemaError(reply.problem);
     const state = { key, text };
-    return { text, validate: cachedValidator((result, signal, turn) => this.#validate(state, result, signal, turn)) };
+    return {
+      text,
+      validate: cachedValidator((result, signal, budget) => this.#validate(state, result, signal, budget)),
+    };
   }
 
   /** Ends the worker. Afterwards no schema compiles and no text is valid. */
@@ -103,13 +106,13 @@ export class ResultSchemas {
     state: SchemaState,
     text: string,
     signal: AbortSignal | undefined,
-    turn: Turn,
+    budget: WaitBudget,
   ): Promise<ValidationResult> {
     if (text.length > MAX_TEXT_CHARACTERS) {
       const problem = `the text is longer than ${MAX_TEXT_CHARACTERS} characters`;
       return { problem, cacheMs: Number.POSITIVE_INFINITY };
     }
-    const reply = await this.#enqueue(state.key, (worker) => this.#validateIn(worker, state, text), turn, signal);
+    const reply = await this.#enqueue(state.key, (worker) => this.#validateIn(worker, state, text), budget, signal);
     if (reply instanceof WorkerExitedError) {
       return { problem: `validation ${reply.message}`, cacheMs: FAILURE_CACHE_MS };
     }
@@ -131,8 +134,13 @@ export class ResultSchemas {
     return worker.run({ kind: 'compile', key, schema }, this.#deadlineMs);
   }
 
-  #enqueue(key: string, task: Task, turn: Turn, signal?: AbortSignal): Promise<SchemaReply | WorkerExitedError> {
-    return this.#limiter.run(() => this.#run(task), turn, key, signal);
+  #enqueue(
+    key: string,
+    task: Task,
+    budget: WaitBudget,
+    signal?: AbortSignal,
+  ): Promise<SchemaReply | WorkerExitedError> {
+    return this.#limiter.run(() => this.#run(task), budget, key, signal);
   }
 
   async #run(task: Task): Promise<SchemaReply | WorkerExitedError> {
@@ -151,13 +159,13 @@ export class ResultSchemas {
  * queue for it while its own deadline runs.
  */
 function cachedValidator(
-  validate: (text: string, signal: AbortSignal | undefined, turn: Turn) => Promise<ValidationResult>,
+  validate: (text: string, signal: AbortSignal | undefined, budget: WaitBudget) => Promise<ValidationResult>,
 ): CompiledSchema['validate'] {
   const results = new Map<string, { readonly problem: string | undefined; readonly until: number }>();
-  return async (text, signal, turn = new Turn('', '')) => {
+  return async (text, signal, budget = new WaitBudget('', '')) => {
     const known = results.get(text);
     if (known && performance.now() < known.until) return known.problem;
-    const { problem, cacheMs } = await validate(text, signal, turn);
+    const { problem, cacheMs } = await validate(text, signal, budget);
     if (text.length > MAX_CACHED_TEXT_CHARACTERS) return problem;
     const [oldest] = results.keys();
     if (results.size >= MAX_CACHED_RESULTS && oldest !== undefined) results.delete(oldest);

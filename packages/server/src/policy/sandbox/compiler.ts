@@ -3,7 +3,7 @@ import { findPackageJSON } from 'node:module';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
-import { FairLimiter, Turn } from '../../http/fair-queue.ts';
+import { FairLimiter, WaitBudget } from '../../http/fair-queue.ts';
 import { type Action, ActionCompileError, type ComponentCompiler, componentChecksum } from './action.ts';
 import { readSandboxScripts, SandboxProcess, type SandboxScripts } from './sandbox-process.ts';
 
@@ -69,7 +69,7 @@ export class ActionCompiler implements ComponentCompiler {
       if (this.#isClosed) throw new ActionCompileError('service is shutting down');
       return await this.#compileInProcess(component);
     };
-    return { checksum, ...(await this.#limiter.run(compile, new Turn('', ''), '', undefined)) };
+    return { checksum, ...(await this.#limiter.run(compile, new WaitBudget('', ''), '', undefined)) };
   }
 
   /** Kills compilations in progress and rejects pending ones. */

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { BusyError, Turn } from '../../http/fair-queue.ts';
+import { BusyError, WaitBudget } from '../../http/fair-queue.ts';
 import type { Action, ActionRun } from './action.ts';
 import { children } from './fixtures/child-processes.ts';
 import { injected } from './fixtures/injected.ts';
@@ -144,13 +144,13 @@ describe('a pool', () => {
     const first = await startBlocking(pool);
     const order: string[] = [];
     const runs = ['a/x1', 'a/x2', 'a/y1', 'b/x1', 'b/x2'].map(async (name) => {
-      const turn = new Turn(name.charAt(0), name.charAt(2));
+      const budget = new WaitBudget(name.charAt(0), name.charAt(2));
       const { response } = await pool.run(
         echo,
         { ...ordinaryContext, llmResult: name },
         new TestHostFunctions(),
         undefined,
-        turn,
+        budget,
       );
       order.push(response?.kind === 'block' ? response.reason : 'nothing');
     });
@@ -163,7 +163,7 @@ describe('a pool', () => {
     const pool = createPool(1);
     await startBlocking(pool);
     const runIn = (namespace: string) =>
-      pool.run(echo, ordinaryContext, new TestHostFunctions(), undefined, new Turn(namespace, '')).then(reasonOf);
+      pool.run(echo, ordinaryContext, new TestHostFunctions(), undefined, new WaitBudget(namespace, '')).then(reasonOf);
     const waiting = many(10_000, () => runIn('large'));
     await expect(runIn('large')).rejects.toBeInstanceOf(BusyError);
     const other = runIn('small');
@@ -179,14 +179,14 @@ describe('a pool', () => {
   it('has no room for a run that has waited as long as it may', async () => {
     const pool = createPool(1);
     const first = await startBlocking(pool);
-    const turn = new Turn('', '', 20);
-    const waiting = pool.run(echo, ordinaryContext, new TestHostFunctions(), undefined, turn);
+    const budget = new WaitBudget('', '', 20);
+    const waiting = pool.run(echo, ordinaryContext, new TestHostFunctions(), undefined, budget);
     await expect(waiting).rejects.toMatchObject({ retryAfterMs: expect.any(Number) });
     await expect(waiting).rejects.toBeInstanceOf(BusyError);
     first.answers.release();
     await first.ended;
     // Its time is used up, even for an idle host.
-    await expect(pool.run(echo, ordinaryContext, new TestHostFunctions(), undefined, turn)).rejects.toBeInstanceOf(
+    await expect(pool.run(echo, ordinaryContext, new TestHostFunctions(), undefined, budget)).rejects.toBeInstanceOf(
       BusyError,
     );
     expect(await run(pool, echo, 'again')).toBe('again');
@@ -212,7 +212,7 @@ describe('a pool', () => {
     expect(functions.logged).toHaveLength(1);
   });
 
-  it('quarantines an action that cost a host: one host at a time', async () => {
+  it('isolates an action that cost a host: one host at a time', async () => {
     const pool = createPool(2);
     await expect(run(pool, misbehaving, 'greedy')).rejects.toMatchObject(outOfMemory);
     let ended = 0;
@@ -223,7 +223,7 @@ describe('a pool', () => {
     expect(await outcomes(endless)).toEqual(Array.from({ length: 60 }, () => expect.objectContaining(shuttingDown)));
   });
 
-  it.each(['fine', 'trap'])('lifts the quarantine after a run that does not cost a host: %s', async (last) => {
+  it.each(['fine', 'trap'])('ends the isolation after a run that does not cost a host: %s', async (last) => {
     const pool = createPool(1);
     await expect(run(pool, misbehaving, 'greedy')).rejects.toMatchObject(outOfMemory);
     expect(await outcomes([run(pool, misbehaving, last)])).toMatchObject([

@@ -1,5 +1,5 @@
 import { availableParallelism } from 'node:os';
-import { FairQueue, Turn } from '../../http/fair-queue.ts';
+import { FairQueue, WaitBudget } from '../../http/fair-queue.ts';
 import type { HostCounts } from '../../telemetry/metrics/service-metrics.ts';
 import {
   type Action,
@@ -43,7 +43,7 @@ interface Job {
   readonly context: EvaluationContext;
   readonly functions: HostFunctions;
   readonly signal: AbortSignal | undefined;
-  readonly turn: Turn;
+  readonly budget: WaitBudget;
   /** The first host exited before the run had any effect. */
   isRetry: boolean;
   resolve(run: ActionRun): void;
@@ -64,7 +64,7 @@ export class SandboxPool {
   /** Number of runs in progress by action. */
   readonly #running = new Map<string, number>();
   /** Actions whose last run terminated a host: they get one host at a time, so that they do not delay others. */
-  readonly #quarantined = new Set<string>();
+  readonly #isolated = new Set<string>();
 
   /** Hosts of the pool, without the spare. */
   readonly #hosts = new Set<SandboxWorker>();
@@ -124,7 +124,7 @@ export class SandboxPool {
   setActions(actions: readonly Action[]): void {
     this.#actions = actions;
     const checksums = new Set(actions.map(({ checksum }) => checksum));
-    for (const checksum of this.#quarantined) if (!checksums.has(checksum)) this.#quarantined.delete(checksum);
+    for (const checksum of this.#isolated) if (!checksums.has(checksum)) this.#isolated.delete(checksum);
     this.#unloadable.clear();
     if (actions.length > 0) this.#warm();
     else this.#shrink();
@@ -140,14 +140,14 @@ export class SandboxPool {
     context: EvaluationContext,
     functions: HostFunctions,
     signal?: AbortSignal,
-    turn: Turn = new Turn('', ''),
+    budget: WaitBudget = new WaitBudget('', ''),
   ): Promise<ActionRun> {
     if (this.#isClosed) return Promise.reject(new ActionNotStartedError('service is shutting down'));
     if (signal?.aborted) return Promise.reject(canceled());
     const { promise, resolve, reject } = Promise.withResolvers<ActionRun>();
-    const job: Job = { action, context, functions, signal, turn, isRetry: false, resolve, reject };
+    const job: Job = { action, context, functions, signal, budget, isRetry: false, resolve, reject };
     signal?.addEventListener('abort', () => this.#queue.remove(job) && reject(canceled()), { once: true });
-    this.#queue.add(job, turn, action.checksum, reject);
+    this.#queue.add(job, budget, action.checksum, reject);
     this.#dispatch();
     return promise;
   }
@@ -167,7 +167,7 @@ export class SandboxPool {
   /** Assigns pending jobs to hosts. */
   #dispatch(): void {
     while (!this.#isClosed && this.#queue.size > 0 && (this.#idle.size > 0 || this.#hosts.size < this.#size)) {
-      const job = this.#queue.take((checksum) => !this.#quarantined.has(checksum) || !this.#running.has(checksum));
+      const job = this.#queue.take((checksum) => !this.#isolated.has(checksum) || !this.#running.has(checksum));
       if (!job) return;
       void this.#serve(job, this.#acquire(job));
     }
@@ -220,12 +220,12 @@ export class SandboxPool {
     try {
       await host.load(job.action);
       const run = await host.run(job.action, job.context, job.functions);
-      this.#quarantined.delete(checksum);
+      this.#isolated.delete(checksum);
       job.resolve(run);
     } catch (error) {
       shouldRetry = error instanceof HostExitedError && !job.isRetry && !job.signal?.aborted && !this.#isClosed;
-      if (host.hasExited && !shouldRetry) this.#quarantined.add(checksum);
-      else if (!shouldRetry) this.#quarantined.delete(checksum);
+      if (host.hasExited && !shouldRetry) this.#isolated.add(checksum);
+      else if (!shouldRetry) this.#isolated.delete(checksum);
       if (!shouldRetry) job.reject(error);
     }
     this.#serving.delete(host);
@@ -233,7 +233,7 @@ export class SandboxPool {
     const running = (this.#running.get(checksum) ?? 1) - 1;
     if (running > 0) this.#running.set(checksum, running);
     else this.#running.delete(checksum);
-    if (shouldRetry) this.#queue.add(Object.assign(job, { isRetry: true }), job.turn, checksum, job.reject);
+    if (shouldRetry) this.#queue.add(Object.assign(job, { isRetry: true }), job.budget, checksum, job.reject);
     this.#release(host);
   }
 

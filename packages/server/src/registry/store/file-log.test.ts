@@ -303,7 +303,7 @@ describe('damage', () => {
     expect((await start({ recover: true })).ledger.texts.size).toBe(0);
   });
 
-  it('that persists after the files were quarantined fails the start', async () => {
+  it('that persists after the files were set aside fails the start', async () => {
     const ledger = new Ledger();
     ledger.reload = () => Promise.reject(new Error('no'));
     const store = await openRegistryLog({ folder, recover: true, processes, files: disk });

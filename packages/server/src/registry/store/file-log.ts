@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { Turns } from '@sluice/protocol/turns';
+import { TimeSlicer } from '@sluice/protocol/time-slicer';
 import type { DataFolder } from './data-folder.ts';
 import { type Clock, errorReason, type Files, systemClock } from './files.ts';
 import { JournalWriter } from './journal-writer.ts';
@@ -21,7 +21,7 @@ export interface FileLogOptions {
   readonly format?: LogFormat;
   /** The lock of the folder, without which nothing is written. Default: the caller has locked it. */
   readonly lock?: Pick<DataFolder, 'isLocked' | 'checkWritable'>;
-  /** True with SERVICE_PERSIST_RECOVER=rename: corrupt files are quarantined instead of aborting the start. */
+  /** True with SERVICE_PERSIST_RECOVER=rename: corrupt files are set aside instead of aborting the start. */
   readonly recover?: boolean;
   /** Minimum length of a journal that is compacted while the log is open. Default: 256 KiB. */
   readonly compactFromBytes?: number | undefined;
@@ -139,7 +139,7 @@ export class FileLog implements RecordLog {
       if (!(error instanceof CorruptFileError)) {
         throw toStoreError(`SERVICE_PERSIST_PATH ${folder} cannot be read`, error);
       }
-      await this.#quarantine(error);
+      await this.#setAside(error);
       await this.#load();
     }
   }
@@ -148,28 +148,28 @@ export class FileLog implements RecordLog {
     const records = this.#format.createReader();
     this.#unclaimed = records;
     const bytes = await this.#file.readSnapshot();
-    if (bytes) await new Turns().run(records.readSnapshot(bytes));
+    if (bytes) await new TimeSlicer().run(records.readSnapshot(bytes));
     const hasJournal = await this.#file.replay(records.generation, (...line) => records.readLine(...line));
     this.#found = { hasJournal, snapshotBytes: bytes?.length ?? 0 };
   }
 
   /** Renames files that are corrupt. Throws {@link StoreError} unless that is allowed, and helps. */
-  async #quarantine(error: CorruptFileError): Promise<void> {
+  async #setAside(error: CorruptFileError): Promise<void> {
     const { folder, recover, log } = this.#options;
     if (!recover) throw startError(folder, error);
     const problem = `${folder}/${error.file} ${error.message}`;
     log.error(problem);
-    if ((await this.#file.quarantine(error.file, this.#clock.now())) === 0)
+    if ((await this.#file.setAside(error.file, this.#clock.now())) === 0)
       throw new StoreError(problem, { cause: error });
   }
 
-  /** Removes records that their consumer cannot use, and copies or renames the file with them. Throws as {@link #quarantine}. */
+  /** Removes records that their consumer cannot use, and copies or renames the file with them. Throws as {@link #setAside}. */
   async #startWithout(sections: readonly string[], cause: unknown): Promise<void> {
     const { folder, recover, files, log } = this.#options;
     const { snapshotName, hasOneConsumer } = this.#format;
     if (hasOneConsumer) {
       const problem = `cannot be used: ${errorReason(cause)}`;
-      await this.#quarantine(
+      await this.#setAside(
         cause instanceof CorruptFileError ? cause : new CorruptFileError(snapshotName, problem, { cause }),
       );
       return this.#load();

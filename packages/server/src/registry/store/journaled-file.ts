@@ -1,6 +1,6 @@
 import { dirname, join } from 'node:path';
 import { crc32 } from 'node:zlib';
-import { Turns } from '@sluice/protocol/turns';
+import { TimeSlicer } from '@sluice/protocol/time-slicer';
 import type { Steps } from '../steps.ts';
 import type { ByteRange } from './byte-range.ts';
 import { type Files, ifExists, replaceFile, type StoreFile } from './files.ts';
@@ -108,7 +108,7 @@ export class JournaledFile {
     const { files, folder, snapshotName, log } = this.#options;
     const generations = await this.#generations();
     const first = generation ?? generations[0] ?? 1;
-    const turns = new Turns();
+    const slicer = new TimeSlicer();
     let next = first;
     for (const found of generations) {
       const file = this.#nameOf(found);
@@ -122,7 +122,7 @@ export class JournaledFile {
       }
       await files.sync(path);
       const bytes = await files.readInParts(path);
-      const torn = await turns.run(readChecksummedLines(file, bytes, (line, offset) => apply(line, file, offset)));
+      const torn = await slicer.run(readChecksummedLines(file, bytes, (line, offset) => apply(line, file, offset)));
       if (torn > 0) log.warn(`dropped an incomplete write at the end of ${file}`, { folder, bytes: torn });
       next = found + 1;
     }
@@ -163,17 +163,17 @@ export class JournaledFile {
    * Renames a corrupt file and everything that depends on it: for the snapshot all journals, for a journal the ones after it. They
    * share the time, so that they can be repaired together. Returns the number of renamed files.
    */
-  async quarantine(corrupt: string, now: number): Promise<number> {
+  async setAside(corrupt: string, now: number): Promise<number> {
     const { files, folder, log } = this.#options;
     const from = this.#generationOf(corrupt) ?? 0;
     const journals = (await this.#generations()).filter((generation) => generation >= from);
     let renamed = 0;
     for (const name of new Set([corrupt, ...journals.map((generation) => this.#nameOf(generation))])) {
-      const quarantined = `${name}.corrupt-${now}`;
-      const renaming = files.rename(join(folder, name), join(folder, quarantined)).then(() => true);
+      const aside = `${name}.corrupt-${now}`;
+      const renaming = files.rename(join(folder, name), join(folder, aside)).then(() => true);
       if (!(await ifExists(renaming))) continue;
       renamed++;
-      log.error(`renamed corrupt file ${name} to ${quarantined}; starting without it`, { folder });
+      log.error(`renamed corrupt file ${name} to ${aside}; starting without it`, { folder });
     }
     await files.syncFolder(folder);
     return renamed;

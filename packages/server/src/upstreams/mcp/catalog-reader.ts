@@ -1,5 +1,5 @@
 import { type ClientCapabilities, catalogKey, NO_CAPABILITIES } from '@sluice/protocol/mcp/capabilities';
-import type { Turns } from '@sluice/protocol/turns';
+import type { TimeSlicer } from '@sluice/protocol/time-slicer';
 import type { ListedItem } from '../../registry/catalogs.ts';
 import type { Steps } from '../../registry/steps.ts';
 import { CATALOG_LIMITS, type CatalogLimits } from './catalog/catalog-size.ts';
@@ -13,7 +13,7 @@ export interface CatalogReaderOptions extends Omit<RpcClientOptions, 'capabiliti
   readonly signal: AbortSignal;
   /** Default: {@link CATALOG_LIMITS}. */
   readonly limits?: CatalogLimits | undefined;
-  readonly turns: Turns;
+  readonly slicer: TimeSlicer;
   /** Finds texts that the registry has of the upstream at the time of the call. */
   readonly storedTexts: () => FindStoredText;
   readonly reads?: ListReads;
@@ -51,7 +51,7 @@ export class CatalogReader {
    */
   async readAll(opened: readonly RpcClient[], profiles: Iterable<ClientCapabilities>): Promise<CatalogReading> {
     const sets = [...profiles];
-    const { transport, limits = CATALOG_LIMITS, turns, storedTexts } = this.#options;
+    const { transport, limits = CATALOG_LIMITS, slicer, storedTexts } = this.#options;
     const stored = this.#last ? undefined : storedTexts();
     const texts = new CatalogTexts(transport.address, limits, this.#last?.texts, stored);
     const parts = opened.flatMap((client) =>
@@ -59,8 +59,8 @@ export class CatalogReader {
         return { era: client.era, capabilities, client: capabilities === NO_CAPABILITIES ? client : undefined };
       }),
     );
-    const catalogs = await turns.run(shareLists(await this.#read(parts, texts)));
-    const isUnchanged = await turns.run(areSameCatalogs(this.#last?.catalogs ?? [], catalogs));
+    const catalogs = await slicer.run(shareLists(await this.#read(parts, texts)));
+    const isUnchanged = await slicer.run(areSameCatalogs(this.#last?.catalogs ?? [], catalogs));
     return { catalogs, texts: texts.complete(), isUnchanged };
   }
 
@@ -82,7 +82,7 @@ export class CatalogReader {
     const added = await this.#read(missing, last.texts);
     const used = new Set(wanted.map(({ key }) => key));
     const kept = last.catalogs.filter(({ key }) => used.has(key));
-    const catalogs = await this.#options.turns.run(shareLists([...kept, ...added]));
+    const catalogs = await this.#options.slicer.run(shareLists([...kept, ...added]));
     return { catalogs, texts: last.texts, isUnchanged: false };
   }
 

@@ -2,7 +2,7 @@ import { isJsonObject } from '@sluice/protocol/json/parse';
 import { type ClientCapabilities, catalogKey } from '@sluice/protocol/mcp/capabilities';
 import { type Era, METHOD_NOT_FOUND } from '@sluice/protocol/mcp/constants';
 import { counted } from '@sluice/protocol/text';
-import { Turns } from '@sluice/protocol/turns';
+import { TimeSlicer } from '@sluice/protocol/time-slicer';
 import { UpstreamError } from '../../http/client/errors.ts';
 import type { DiscoveredCatalog, ListedItem } from '../../registry/catalogs.ts';
 import type { CacheHint } from '../../registry/entries.ts';
@@ -51,7 +51,7 @@ export interface DiscoveryOptions extends RpcClientOptions {
   /** Shared by the catalogs of one discovery. */
   readonly texts?: CatalogTexts;
   /** Shared by all discoveries (default: new). */
-  readonly turns?: Turns;
+  readonly slicer?: TimeSlicer;
   /** Records when each list is read. */
   readonly reads?: ListReads | undefined;
 }
@@ -79,7 +79,7 @@ function openClient(options: RpcClientOptions, era: Era): Promise<RpcClient> {
 async function readCatalog(options: DiscoveryOptions, client: RpcClient): Promise<Catalog> {
   const { transport, capabilities } = options;
   const { address } = transport;
-  const { limits = CATALOG_LIMITS, texts = new CatalogTexts(address, limits), turns = new Turns() } = options;
+  const { limits = CATALOG_LIMITS, texts = new CatalogTexts(address, limits), slicer = new TimeSlicer() } = options;
   const size = new CatalogSize(address, limits);
   const { era, protocolVersion, identity } = client;
   const found = perList((): readonly ListedItem[] => []);
@@ -93,7 +93,7 @@ async function readCatalog(options: DiscoveryOptions, client: RpcClient): Promis
     for (const list of LISTS) {
       if (!isJsonObject(client.serverCapabilities[list.capability])) continue;
       const items = new ListItems(list, era, texts);
-      const reader = new ListReader({ options, client, turns }, { address, list, size, items });
+      const reader = new ListReader({ options, client, slicer }, { address, list, size, items });
       options.reads?.begin(list.capability);
       found[list.into] = await reader.read().finally(() => options.reads?.end(list.capability));
       if (reader.cache !== undefined) cache[list.method] = reader.cache;
@@ -111,7 +111,7 @@ async function readCatalog(options: DiscoveryOptions, client: RpcClient): Promis
 interface CatalogReading {
   readonly options: DiscoveryOptions;
   readonly client: RpcClient;
-  readonly turns: Turns;
+  readonly slicer: TimeSlicer;
 }
 
 /** Reads one list, page by page. */
@@ -176,7 +176,7 @@ class ListReader {
 
   /** Returns the members of the result besides the list; undefined if the upstream does not know the method. */
   async #readPage(params: Readonly<Record<string, unknown>> | undefined) {
-    const { client, turns, options } = this.#reading;
+    const { client, slicer, options } = this.#reading;
     const { limits = CATALOG_LIMITS } = options;
     const { address, items, list, size } = this.#page;
     let bytes = 0;
@@ -192,10 +192,10 @@ class ListReader {
     }
     count(response.parts.reduce((sum, { length }) => sum + length, 0));
     const page = new ListPage(this.#page);
-    await turns.run(page.read(response.parts));
+    await slicer.run(page.read(response.parts));
     response.free();
     if (!page.items) throw new UpstreamError('invalid', address, `answered ${list.method} without ${list.member}`);
-    await turns.run(items.add(page.items));
+    await slicer.run(items.add(page.items));
     if (client.era === 'modern') this.cache = strictestHint(this.cache, page.result);
     return page.result;
   }

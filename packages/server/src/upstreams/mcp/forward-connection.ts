@@ -58,7 +58,7 @@ export class McpForwardConnection implements ForwardConnection {
     this.#reader = new CatalogReader({
       ...client,
       limits: options.catalogLimits,
-      turns: registry.turns,
+      slicer: registry.slicer,
       reads: this.#reads,
       storedTexts: () => {
         const textOf = storedTexts(registry.current, name);
@@ -193,8 +193,8 @@ export const mcpHttp: UpstreamKind = {
     JSON.stringify([address, Object.entries(headers).sort(), proxy, compression]),
   origins: secretOrigins,
   open: (forward, deps) => new McpForwardConnection(forward, deps),
-  test: (target, { registry: { turns }, catalogLimits: limits, ...deps }) =>
-    testForward(target, { ...deps, turns, limits }),
+  test: (target, { registry: { slicer }, catalogLimits: limits, ...deps }) =>
+    testForward(target, { ...deps, slicer, limits }),
 };
 
 /** Returns what is wrong with the address of a server. A valid one is used without normalization. */

@@ -80,7 +80,7 @@ export class McpConnection implements UpstreamConnection {
     return forward === undefined && address !== undefined ? this.#parts.ensureEraKnown(address) : undefined;
   }
 
-  asksClient({ message }: Permit, client: ClientFacts): boolean {
+  mayRequestInput({ message }: Permit, client: ClientFacts): boolean {
     const upstream = this.#upstream;
     const mayBeLegacy = upstream.eras.known === undefined || upstream.eras.for(client.era) === 'legacy';
     return mayBeLegacy && supportsServerRequests(advertisedCapabilities(client, message));

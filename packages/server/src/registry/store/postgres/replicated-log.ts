@@ -47,7 +47,7 @@ const RESOLVE_MS = 10_000;
 const RESOLVE_INTERVAL_MS = 100;
 
 /** A consumer, as far as this log needs it: the database has its records. */
-export type Follower = Omit<LogConsumer, 'records'>;
+export type CommitConsumer = Omit<LogConsumer, 'records'>;
 
 /** Options of {@link ReplicatedLog}. */
 export interface SharedLogOptions {
@@ -73,7 +73,7 @@ export class ReplicatedLog implements RecordLog {
   readonly counts = { commits: 0, conflicts: 0 };
   readonly database: Database;
   readonly #log: StoreLog;
-  readonly #followers: Follower[] = [];
+  readonly #consumers: CommitConsumer[] = [];
   /** Revision of the followers' state, and the latest one that is in effect. */
   #revision = 0;
   #effective = 0;
@@ -123,15 +123,15 @@ export class ReplicatedLog implements RecordLog {
   }
 
   /** Loads the records of a follower with its `reload`, and keeps it up to date from then on. */
-  async add(follower: Follower): Promise<void> {
-    await this.#inTurn(async () => {
+  async add(consumer: CommitConsumer): Promise<void> {
+    await this.#serialize(async () => {
       const [catchUp, records] = await this.#readOnly(async (transaction) => [
         await this.#newer(transaction, await readRevision(transaction)),
-        await readSections(transaction, follower.sections),
+        await readSections(transaction, consumer.sections),
       ]);
       await catchUp();
-      await follower.reload(records);
-      this.#followers.push(follower);
+      await consumer.reload(records);
+      this.#consumers.push(consumer);
     });
   }
 
@@ -227,7 +227,7 @@ export class ReplicatedLog implements RecordLog {
         async (transaction) => {
           const current = await lockRevision(transaction, this.members.id);
           if (current.step > MIGRATIONS.length) throw new ReadOnlyStoreError(readOnlyReplica(current.step));
-          await this.#inTurn(async () => (await this.#newer(transaction, current.revision))());
+          await this.#serialize(async () => (await this.#newer(transaction, current.revision))());
           if (!current.isLive) await this.members.register(transaction);
           // Of a replica that was stopped meanwhile, the changes may rest on a lease that it no longer has.
           if (conflict && (!current.isLive || conflict.isOutdated())) {
@@ -239,7 +239,7 @@ export class ReplicatedLog implements RecordLog {
         },
         (transaction) =>
           // Otherwise a refresh could apply this commit, and later ones, before it is published.
-          this.#inTurn(async () => {
+          this.#serialize(async () => {
             if (made.changes.length === 0) return transaction.query('ROLLBACK');
             isSent = true;
             await transaction.query('COMMIT');
@@ -293,7 +293,7 @@ export class ReplicatedLog implements RecordLog {
       const read = () => readNewer(this.database, after, MAX_AT_ONCE, CHECK_MS);
       // A connection may have been broken since it was used last.
       const newer = await (this.#failure ? read() : read().catch(read));
-      if (newer.revision !== this.#revision) await this.#inTurn(() => this.#follow(after, newer));
+      if (newer.revision !== this.#revision) await this.#serialize(() => this.#follow(after, newer));
     } catch (error) {
       this.#onFailure(error);
       throw error;
@@ -340,7 +340,7 @@ export class ReplicatedLog implements RecordLog {
   }
 
   /** Waits for the previous change of the followers' state. */
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+  #serialize<T>(work: () => Promise<T>): Promise<T> {
     const result = this.#turn.then(work);
     this.#turn = result.catch(() => undefined);
     return result;
@@ -353,9 +353,9 @@ export class ReplicatedLog implements RecordLog {
     const changes = await readChanges(transaction, this.#revision, MAX_FOLLOWED);
     if (changes) return () => this.#apply(changes, revision);
     const reloads: (() => Promise<void>)[] = [];
-    for (const follower of this.#followers) {
-      const records = await readSections(transaction, follower.sections);
-      reloads.push(() => follower.reload(records));
+    for (const consumer of this.#consumers) {
+      const records = await readSections(transaction, consumer.sections);
+      reloads.push(() => consumer.reload(records));
     }
     return async () => {
       for (const reload of reloads) await reload();
@@ -365,9 +365,9 @@ export class ReplicatedLog implements RecordLog {
 
   async #apply(changes: readonly StoredChange[], revision: number): Promise<void> {
     this.#requireNewer(revision);
-    for (const follower of this.#followers) {
-      const own = changes.filter(({ section }) => follower.sections.includes(section));
-      if (own.length > 0) await follower.apply(own);
+    for (const consumer of this.#consumers) {
+      const own = changes.filter(({ section }) => consumer.sections.includes(section));
+      if (own.length > 0) await consumer.apply(own);
     }
     this.#advance(revision);
   }
@@ -388,7 +388,7 @@ export class ReplicatedLog implements RecordLog {
   }
 
   async #settled(): Promise<void> {
-    for (const follower of this.#followers) await follower.settled?.();
+    for (const consumer of this.#consumers) await consumer.settled?.();
   }
 
   /** Finds out whether a commit whose response was lost is stored, and throws if it is not. */
@@ -416,7 +416,7 @@ export class ReplicatedLog implements RecordLog {
       const current = await lockRevision(transaction, this.members.id);
       if (!(await hasCommit(transaction, id))) return false;
       // In this order, as in a commit: another one that has the lock may wait for its turn.
-      await this.#inTurn(async () => {
+      await this.#serialize(async () => {
         if (this.#revision === revision - 1) publish();
         await (await this.#newer(transaction, current.revision))();
       });

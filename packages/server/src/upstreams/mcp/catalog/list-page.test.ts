@@ -1,4 +1,4 @@
-import { Turns } from '@sluice/protocol/turns';
+import { TimeSlicer } from '@sluice/protocol/time-slicer';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { CATALOG_LIMITS, CatalogSize } from './catalog-size.ts';
@@ -18,7 +18,7 @@ async function read(parts: readonly Buffer[]) {
     items: new ListItems(LIST, 'modern', new CatalogTexts('http://up.test/', CATALOG_LIMITS)),
     size: new CatalogSize('http://up.test/', CATALOG_LIMITS),
   });
-  await new Turns().run(page.read(parts));
+  await new TimeSlicer().run(page.read(parts));
   const { result, items } = page;
   return { result, items, keys: items?.map(({ key }) => key) };
 }

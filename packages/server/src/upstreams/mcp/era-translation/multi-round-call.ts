@@ -25,7 +25,7 @@ export class MultiRoundCall extends ForwardingSink implements InFlightCall {
   lastActivityAt: number;
   /** As is the client between two rounds. */
   readonly mayBeIdle = true;
-  slot = -1;
+  index = -1;
   readonly #context: CallDeps;
   /** Without modern metadata. */
   readonly #spec: CallSpec;

@@ -2,8 +2,8 @@ import type { ForwardTest, ForwardTestStep } from '@sluice/contract';
 import { FORWARD_TEST_STEPS } from '@sluice/contract';
 import { NO_CAPABILITIES } from '@sluice/protocol/mcp/capabilities';
 import { counted } from '@sluice/protocol/text';
+import type { TimeSlicer } from '@sluice/protocol/time-slicer';
 import { withTimeout } from '@sluice/protocol/timing';
-import type { Turns } from '@sluice/protocol/turns';
 import { ConnectionProbe } from '../../../http/client/connection-probe.ts';
 import { Egress } from '../../../http/client/egress.ts';
 import { displayAddress, UpstreamError } from '../../../http/client/errors.ts';
@@ -27,7 +27,7 @@ export interface ForwardTestOptions {
   /** Identity of the gateway towards upstreams. */
   readonly clientInfo: RpcClientOptions['clientInfo'];
   readonly http?: UpstreamHttp | undefined;
-  readonly turns: Turns;
+  readonly slicer: TimeSlicer;
   readonly limits?: CatalogLimits | undefined;
   /** Milliseconds for each request and connection (default 5000); for tests. */
   readonly stepMs?: number;
@@ -222,13 +222,13 @@ class RunningTest {
   }
 
   async #readLists({ legacy, modern }: EraProbe): Promise<Found> {
-    const { turns, limits } = this.#options;
+    const { slicer, limits } = this.#options;
     const before = this.#trace.exchanges.length;
     const catalogs: Catalog[] = [];
     for (const client of [legacy, modern]) {
       if (!client) continue;
       this.#clients.delete(client);
-      catalogs.push(await discover({ ...this.#client, turns, ...(limits && { limits }) }, client.era, client));
+      catalogs.push(await discover({ ...this.#client, slicer, ...(limits && { limits }) }, client.era, client));
     }
     const requests = this.#trace.exchanges.slice(before).filter(({ method }) => method.endsWith('/list'));
     const notes = [...new Set(catalogs.flatMap((catalog) => catalog.notes))];

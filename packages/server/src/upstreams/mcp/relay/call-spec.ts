@@ -117,7 +117,7 @@ export interface CallTask {
   /** The call is sent as one of a client that supports tasks in the era of the upstream, which its client does not. */
   readonly isDeclared?: boolean;
   /** The response is the result of a task: the upstream may be silent for as long as that takes. */
-  readonly isAwaited?: boolean;
+  readonly awaitsResult?: boolean;
   /** The call ends because its client or the service does not wait for the response any more. */
   onAbandoned?(): void;
   /** The call has ended. */

@@ -23,7 +23,7 @@ const CANCELED_MS = 500;
 export class RelayedCall implements InFlightCall, AttemptedCall {
   startedAt: number;
   lastActivityAt: number;
-  slot = -1;
+  index = -1;
   readonly #context: CallDeps;
   /** A retry of the client replaces parts of it. */
   spec: CallSpec;

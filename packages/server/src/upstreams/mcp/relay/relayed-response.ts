@@ -43,8 +43,8 @@ export class RelayedResponse implements RpcResponseHandler, MessageReceiver {
   /** The upstream may be silent: the client is slow or owes a response, a pause was announced, or a task is awaited. */
   get mayBeIdle(): boolean {
     const pending = this.#messages?.pending ?? 0;
-    const isAwaited = this.#call.spec.task?.isAwaited === true;
-    return this.#isBlocked || pending > 0 || this.#resumption?.isWaiting === true || isAwaited;
+    const awaitsResult = this.#call.spec.task?.awaitsResult === true;
+    return this.#isBlocked || pending > 0 || this.#resumption?.isWaiting === true || awaitsResult;
   }
 
   onActivity(): void {

@@ -2,8 +2,8 @@ import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { MINIMUM_LEVEL, reachesLevel } from '@sluice/protocol/mcp/capabilities';
 import { LIST_CHANGED_METHODS } from '@sluice/protocol/mcp/constants';
 import { legacyResourceUpdated } from '@sluice/protocol/mcp/subscriptions';
+import type { TimeSlicer } from '@sluice/protocol/time-slicer';
 import type { Backoff } from '@sluice/protocol/timing';
-import type { Turns } from '@sluice/protocol/turns';
 import type { Access, PermitOutline } from '../../../access/access.ts';
 import type { Steps } from '../../../registry/steps.ts';
 import type { TargetLogger } from '../../../telemetry/log.ts';
@@ -30,7 +30,7 @@ export interface BoundSession {
 }
 
 export interface NotificationBridgeOptions extends BoundSession {
-  readonly access: Pick<Access, 'outline' | 'turns'>;
+  readonly access: Pick<Access, 'outline' | 'slicer'>;
   readonly calls: InFlightCalls;
   readonly log: TargetLogger;
   /** Translates messages about tasks; undefined for none. */
@@ -219,7 +219,7 @@ export class ResourceUpdates {
   /** The last search for restored uris, and whether another one follows. */
   #searching: Promise<unknown> = Promise.resolve();
   #isDue = false;
-  readonly #turns: Turns;
+  readonly #slicer: TimeSlicer;
 
   /** `onDrain` is called when the client reads again after `send` returned false. */
   constructor(
@@ -227,7 +227,7 @@ export class ResourceUpdates {
     onDrain: () => void,
   ) {
     const { access, client, upstream } = options;
-    this.#turns = access.turns;
+    this.#slicer = access.slicer;
     this.channel = client.session.channel();
     this.permit = outlineFor(access, client, upstream);
     this.#forward = upstream.forward;
@@ -262,7 +262,7 @@ export class ResourceUpdates {
     this.#isDue = true;
     const searching = this.#searching.then(() => {
       this.#isDue = false;
-      return this.#turns.run(this.#takeRestored());
+      return this.#slicer.run(this.#takeRestored());
     });
     this.#searching = searching;
     return searching;

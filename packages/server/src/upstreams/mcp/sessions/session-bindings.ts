@@ -18,7 +18,7 @@ import { type BoundSession, NotificationBridge, outlineFor } from './notificatio
 import type { SharedUpstreamSessions } from './shared-sessions.ts';
 
 export interface SessionBindingsOptions {
-  readonly access: Pick<Access, 'outline' | 'turns'>;
+  readonly access: Pick<Access, 'outline' | 'slicer'>;
   readonly upstreams: Upstreams;
   readonly calls: InFlightCalls;
   /** Returns the translator of messages about tasks between an upstream session and a client's session. */

@@ -94,7 +94,7 @@ describe('a resource watcher', () => {
       looked++;
       return parts.known.has('linking') ? { entry: undefined, forward: 'linking' } : undefined;
     };
-    const access = { routeUri, outline: parts.access.outline.bind(parts.access), turns: parts.access.turns };
+    const access = { routeUri, outline: parts.access.outline.bind(parts.access), slicer: parts.access.slicer };
     const watch = new ResourceWatcher({ ...parts, access }, WATCHER, ['l://1'], sink);
     closers.push(async () => watch.close());
     watch.start();
@@ -149,7 +149,7 @@ describe('a resource watcher', () => {
       while (performance.now() < end);
       return undefined;
     };
-    const slow = { routeUri, outline: access.outline.bind(access), turns: access.turns };
+    const slow = { routeUri, outline: access.outline.bind(access), slicer: access.slicer };
     const uris = Array.from({ length: 200 }, (_, at) => `r://${at}`);
     const watch = new ResourceWatcher({ ...parts, access: slow }, WATCHER, uris, NOTHING);
     closers.push(async () => watch.close());

@@ -36,7 +36,7 @@ export interface ResourceWatchHandler {
 export interface ResourceWatcherOptions {
   readonly registry: Pick<Registry, 'current'>;
   readonly upstreams: Pick<Upstreams, 'of'>;
-  readonly access: Pick<Access, 'outline' | 'routeUri' | 'turns'>;
+  readonly access: Pick<Access, 'outline' | 'routeUri' | 'slicer'>;
   readonly log: TargetLogger;
   /** Milliseconds for upstreams to grant subscriptions (default 5000); for tests. */
   readonly readyMs?: number;
@@ -225,7 +225,7 @@ export class ResourceWatcher {
   async #resolve(): Promise<Map<string, Upstream | undefined>> {
     const { registry, access } = this.#options;
     const { current } = registry;
-    const forwards = await access.turns.run(this.#route(current));
+    const forwards = await access.slicer.run(this.#route(current));
     const upstreams = new Map<string, Upstream | undefined>();
     const owners = new Map<string, Upstream | undefined>();
     for (const [uri, name] of forwards) {

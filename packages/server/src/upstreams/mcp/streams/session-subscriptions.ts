@@ -10,7 +10,7 @@ import type { Upstream } from '../upstream.ts';
 import { Subscription } from './subscription.ts';
 
 interface SessionSubscriptionOptions {
-  readonly access: Pick<Access, 'outline' | 'turns'>;
+  readonly access: Pick<Access, 'outline' | 'slicer'>;
   readonly upstream: Upstream;
   readonly log: TargetLogger;
   /** The upstream now supports the legacy era too, in which the subscriptions are created from now on. */

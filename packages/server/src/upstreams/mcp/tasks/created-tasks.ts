@@ -184,7 +184,7 @@ export class CreatedTasks implements TaskHandler {
       message,
       edits,
       task: {
-        isAwaited: true,
+        awaitsResult: true,
         onAbandoned: () => void requestTask(target, 'tasks/cancel'),
         onSettled: () => {
           settled.abort();

@@ -217,7 +217,7 @@ export class TaskRequests {
       ...spec,
       capabilities: client.capabilities,
       messages: place && taskMessages(this.#options.tasks, place, (record) => isOwnedBy(record, client)),
-      task: { isAwaited: message.method === 'tasks/result' },
+      task: { awaitsResult: message.method === 'tasks/result' },
     };
   }
 
@@ -316,7 +316,7 @@ export class TaskRequests {
     if (task.record.inputRequests.length === 0) await this.#options.tasks.refresh();
     if (task.record.inputRequests.length > 0) return;
     const listening = this.#listening.getOrInsertComputed(task, () => {
-      const spec = { ...ownTaskSpec(target, 'tasks/result'), task: { isAwaited: true } };
+      const spec = { ...ownTaskSpec(target, 'tasks/result'), task: { awaitsResult: true } };
       return collect(this.#options, spec, task.record.namespace).finally(() => this.#listening.delete(task));
     });
     const { promise: requested, resolve } = Promise.withResolvers<void>();

@@ -7,7 +7,7 @@ const SLICE_MS = 8;
  * Divides long work of the main thread into slices, so that the event loop is never held for long. All work that shares an
  * instance shares the time of each turn of the loop. Short work is done at once.
  */
-export class Turns {
+export class TimeSlicer {
   readonly #waiting: (() => void)[] = [];
   #usedMs = 0;
   #isScheduled = false;
