@@ -67,6 +67,11 @@ const RESTRICTIONS: readonly Restriction[] = [
     reason: 'only access.decide creates permits, and access.outline their outlines',
   },
   {
+    pattern: /(?:\/\/|\*).*\b(?:decisions|mcp|spec|structure|facts)(?:\.md)? \d{1,2}(?:\.\d+)?\b/,
+    allowed: [],
+    reason: 'comments cite nothing outside of the repository: state the rule itself',
+  },
+  {
     pattern: /\bas unknown as\b/,
     allowed: ['server/src/upstreams/grpc/channels.ts'],
     reason: 'it disables the compiler: parse the value into its type',

@@ -13,10 +13,10 @@ import {
 } from './shape/source-files.ts';
 
 /** Limits of `--check`. A change that adds to what the service does may raise that of the total. */
-const LIMITS = { median: [120, 220], p90: 450, tinyShare: 0.06, total: 67_936 } as const;
+const LIMITS = { median: [120, 220], p90: 450, tinyShare: 0.06, total: 67_200 } as const;
 /** Limits of files and lines of folders that grow easily, relative to `packages/server/src`. */
 const FOLDERS: Readonly<Record<string, { readonly files: number; readonly lines: number }>> = {
-  'upstreams/mcp/tasks/': { files: 12, lines: 3_200 },
+  'upstreams/mcp/tasks/': { files: 12, lines: 3_100 },
 };
 
 const ROOT = join(import.meta.dirname, '..');
