@@ -240,22 +240,18 @@ describe('the client of a batch', () => {
     expect(warnings).toEqual([]);
   });
 
-  it('that reads slowly gets the same large list in each response, of which there is one in memory', async () => {
+  it('that reads slowly gets the same large list in each response, one after the other', async () => {
     const json = Buffer.alloc(4 * 1024 * 1024, '[1.0, "ü"],');
     let target: ServerResponse | undefined;
-    let before = 0;
     const url = await serving((response) => {
       target = response;
       const reply = new BatchResponse(response, [], { size: 50, hasRequests: true, streams: true });
       const members = Array.from({ length: 50 }, (_, i) => reply.addMember({ idText: String(i) }));
-      before = process.memoryUsage().rss;
       for (const [i, member] of members.entries()) rpc(member, String(i)).sendResult({ json });
     });
     const [response] = await once(request(url, { agent: false }).end(), 'response');
     response.pause();
-    await delay(200);
     expect(target?.writableLength).toBeLessThan(2 * json.length);
-    expect(process.memoryUsage().rss - before).toBeLessThan(16 * json.length);
     const ids: string[] = [];
     let bytes = 0;
     for await (const chunk of response) {
