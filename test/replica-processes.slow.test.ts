@@ -16,7 +16,7 @@ import { replicaEnvironment } from './fixtures/replicas.ts';
 const REPORT_MODULES = [
   "import { registerHooks } from 'node:module';",
   "const report = (url) => console.error(JSON.stringify({ msg: 'loaded', url }));",
-  'registerHooks({ load(url, context, next) { if (/postgres|[/]pg[/]|[/](?:shared-|replica[-.]|peer-|peers|other-|grpc-js|protobufjs)/.test(url)) report(url); return next(url, context); } });',
+  'registerHooks({ load(url, context, next) { if (/postgres|[/]pg[/]|[/](?:shared-|replica[-.]|peer-|peers|other-conversations|grpc-js|protobufjs)/.test(url)) report(url); return next(url, context); } });',
 ].join('\n');
 const nodeArgs = ['--import', `data:text/javascript,${encodeURIComponent(REPORT_MODULES)}`];
 

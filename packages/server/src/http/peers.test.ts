@@ -4,7 +4,8 @@ import { createServer } from 'node:https';
 import { afterEach, expect, test, vi } from 'vitest';
 import { z } from 'zod';
 import { PeerClient, peerServerTls } from './peer-client.ts';
-import { jsonLines, Peers } from './peers.ts';
+import { Peers } from './peers.ts';
+import { jsonLines } from './response-body.ts';
 
 const KEY = Buffer.alloc(32, 7);
 const log = { warn: () => undefined };

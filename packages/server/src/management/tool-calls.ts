@@ -5,7 +5,8 @@ import {
   type ToolCallEvent,
   toolCallEvent,
 } from '@sluice/contract';
-import { jsonLines, type QueryHandlers } from '../http/peers.ts';
+import type { QueryHandlers } from '../http/peers.ts';
+import { jsonLines } from '../http/response-body.ts';
 import { eventOf, type ToolCallRecord } from '../telemetry/tool-calls/event.ts';
 import type { EventFilter, ToolCallEvents } from '../telemetry/tool-calls/events.ts';
 import type { ManagementContext } from './context.ts';

@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { jsonLines, type Peers, type QueryHandlers } from '../../http/peers.ts';
+import type { Peers, QueryHandlers } from '../../http/peers.ts';
+import { jsonLines } from '../../http/response-body.ts';
 import type { InteractionStore } from '../../inference/interaction-store.ts';
 import type { RequestMessage } from '../../inference/request-messages.ts';
 import { ActionFailure } from '../sandbox/action.ts';
