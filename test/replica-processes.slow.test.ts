@@ -60,12 +60,12 @@ function loadedModules({ logs }: Gateway): unknown[] {
   return logs.filter(({ msg }) => msg === 'loaded').map(({ url }) => url);
 }
 
-test('without PostgreSQL and capability services, nothing that they need is loaded', async () => {
+test('without PostgreSQL and capability services, nothing that they need is loaded', async ({ onTestFinished }) => {
   expect(loadedModules(a).length).toBeGreaterThan(10);
   const alone = await startGateway({ nodeArgs });
+  onTestFinished(alone.close);
   expect((await alone.api('POST', '/api/v1/namespaces', { name: 'team' })).status).toBe(201);
   expect(loadedModules(alone)).toEqual([]);
-  await alone.close();
 });
 
 test('when a replica is killed, the others serve its clients, and answer for what it had as after a restart', async () => {
