@@ -145,7 +145,7 @@ export class FairLimiter {
       const startedAt = performance.now();
       const onEnd = () => this.#onEnd(performance.now() - startedAt);
       this.#active++;
-      void job().then(resolve, reject).finally(onEnd);
+      void Promise.try(job).then(resolve, reject).finally(onEnd);
     };
     const onAbort = () => {
       this.#queue.remove(start);

@@ -74,10 +74,10 @@ export class ReplicatedLog implements RecordLog {
   readonly database: Database;
   readonly #log: StoreLog;
   readonly #consumers: CommitConsumer[] = [];
-  /** Revision of the followers' state, and the latest one that is in effect. */
+  /** Revision of the consumers' state, and the latest one that is in effect. */
   #revision = 0;
   #effective = 0;
-  /** What changes the followers' state, one after the other. */
+  /** What changes the consumers' state, one after the other. */
   #turn: Promise<unknown> = Promise.resolve();
   #isOpen = false;
   /** Why the database cannot be used; undefined while it can. */
@@ -122,7 +122,7 @@ export class ReplicatedLog implements RecordLog {
     this.#isOpen = true;
   }
 
-  /** Loads the records of a follower with its `reload`, and keeps it up to date from then on. */
+  /** Loads the records of a consumer with its `reload`, and keeps it up to date from then on. */
   async add(consumer: CommitConsumer): Promise<void> {
     await this.#serialize(async () => {
       const [catchUp, records] = await this.#readOnly(async (transaction) => [
@@ -136,7 +136,7 @@ export class ReplicatedLog implements RecordLog {
   }
 
   /**
-   * Reads a record of a follower. One that cannot be read, perhaps of a later release, is ignored: this replica keeps the last state
+   * Reads a record of a consumer. One that cannot be read, perhaps of a later release, is ignored: this replica keeps the last state
    * of the record that it could read, and follows the others.
    */
   readRecord<Content>(section: string, json: string, read: (json: string) => Content): Content | undefined {
@@ -254,7 +254,7 @@ export class ReplicatedLog implements RecordLog {
   }
 
   /**
-   * Resolves once the followers have every commit that was durable at the time of the call. Rejects with
+   * Resolves once the consumers have every commit that was durable at the time of the call. Rejects with
    * {@link UnavailableStoreError}.
    */
   async refresh(): Promise<void> {
@@ -339,7 +339,7 @@ export class ReplicatedLog implements RecordLog {
     return this.database.transaction('ISOLATION LEVEL REPEATABLE READ READ ONLY', read);
   }
 
-  /** Waits for the previous change of the followers' state. */
+  /** Waits for the previous change of the consumers' state. */
   #serialize<T>(work: () => Promise<T>): Promise<T> {
     const result = this.#turn.then(work);
     this.#turn = result.catch(() => undefined);
@@ -379,7 +379,7 @@ export class ReplicatedLog implements RecordLog {
     );
   }
 
-  /** The followers have the state of this revision; it is in effect once they have settled. */
+  /** The consumers have the state of this revision; it is in effect once they have settled. */
   #advance(revision: number): void {
     this.#revision = revision;
     void this.#settled().then(() => {
@@ -409,7 +409,7 @@ export class ReplicatedLog implements RecordLog {
     });
   }
 
-  /** Whether a commit is stored; then the followers have it. */
+  /** Whether a commit is stored; then the consumers have it. */
   #findCommit(id: string, revision: number, publish: () => void): Promise<boolean> {
     return this.database.transaction('', async (transaction) => {
       // Waits for the end of the lost transaction, which may still be in progress.
