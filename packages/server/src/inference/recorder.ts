@@ -27,7 +27,8 @@ export function serviceIntercept({ startRecording, completionMetrics }: Intercep
     // Not of the exchange, which the recording may outlive.
     const onRecorded = (completion: RecordedCompletion): void =>
       recordCompletion(completionMetrics, { startedAt, correlation, facts }, completion);
-    exchange.recording = () => startRecording({ method, target: path, headers }, onRecorded);
+    const recording = () => startRecording({ method, target: path, headers }, onRecorded);
+    exchange.recording = recording;
     return undefined;
   };
 }

@@ -250,7 +250,10 @@ function start({ mcp }: ServingOptions, exchange: McpExchange, outcome: Deferred
   const writer = new ResponseWriter(response, responseHeaders, client.idText);
   // The messages of a batch share its response, which cannot be resumed.
   if (!mcp || head.inBatch) return outcome.start(new ClientSink(writer, client));
-  if (session && message?.kind === 'request') writer.openStream = () => mcp.events.open(session, writer.idText);
+  if (session && message?.kind === 'request') {
+    const openStream = () => mcp.events.open(session, writer.idText);
+    writer.openStream = openStream;
+  }
   outcome.start(new ClientSink(writer, client, mcp.openResponses.keepOpen(writer, client, head.startedAt)));
 }
 

@@ -79,7 +79,8 @@ export class ResponseWriter {
     const stream = this.openStream?.();
     this.stream = stream ?? new ConnectedStream(this.response);
     if (!stream) return this.stream;
-    stream.onDropped = () => this.onDropped?.();
+    const onDropped = () => this.onDropped?.();
+    stream.onDropped = onDropped;
     stream.attach(this.response);
     return stream;
   }

@@ -165,7 +165,8 @@ export class LogSink {
         resolve(isIdle);
       };
       const timer = setTimeout(end, timeoutMs, false);
-      this.#onIdle = () => end(true);
+      const onIdle = () => end(true);
+      this.#onIdle = onIdle;
     });
   }
 }

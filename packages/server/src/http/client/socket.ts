@@ -19,8 +19,11 @@ export function readPastFailedWrites(socket: Socket, onFailed: (error: Error) =>
     onFailed(error);
     done();
   };
-  socket._write = (chunk, encoding, done) => _write.call(socket, chunk, encoding, ignoringPeerClosed(done));
-  if (_writev) socket._writev = (chunks, done) => _writev.call(socket, chunks, ignoringPeerClosed(done));
+  const write: Socket['_write'] = (chunk, encoding, done) =>
+    _write.call(socket, chunk, encoding, ignoringPeerClosed(done));
+  const writev: Socket['_writev'] = (chunks, done) => _writev?.call(socket, chunks, ignoringPeerClosed(done));
+  socket._write = write;
+  if (_writev) socket._writev = writev;
 }
 
 /** Target of a socket. */

@@ -41,7 +41,9 @@ export function headers({
 /** Applies the edits to the head of the response when it is written, in the order of the filters. */
 export function editResponseHead(target: ResponseLike, edits: readonly HeaderEdits[]): void {
   const writeHead = target.writeHead.bind(target);
-  target.writeHead = (status, headers, reason) => writeHead(status, edits.reduce(applyEdits, headers), reason);
+  const writeEdited: ResponseLike['writeHead'] = (status, headers, reason) =>
+    writeHead(status, edits.reduce(applyEdits, headers), reason);
+  target.writeHead = writeEdited;
 }
 
 function applyEdits(headers: string[], { remove, set, add }: HeaderEdits): string[] {

@@ -121,9 +121,10 @@ class ReadingServer extends Server {
     if (!handle) return accepted;
     Reflect.set(accepted, '_handle', null);
     const socket = new ReadingSocket({ handle, allowHalfOpen: true, onread: { buffer, callback } });
-    socket.passTo = (connection) => {
+    const passTo = (connection: Connection) => {
       reader = connection;
     };
+    socket.passTo = passTo;
     // The server counts the accepted one.
     socket.once('close', () => accepted.destroy());
     return socket;

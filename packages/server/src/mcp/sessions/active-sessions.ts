@@ -62,10 +62,11 @@ export class ActiveSession implements DownstreamChannel {
     // Senders that wait for the reader of an older stream continue with this one.
     for (const older of this.#streams) older.releaseSenders();
     const stream = this.#events.open(this);
-    stream.onDropped = () => {
+    const remove = () => {
       onDropped();
       this.#dropStream(stream);
     };
+    stream.onDropped = remove;
     this.#streams.push(stream);
     const [oldest] = this.#streams;
     if (oldest && this.#streams.length > MAX_STREAMS) this.closeStream(oldest);

@@ -46,7 +46,8 @@ export class TaskEvents {
     this.ended[outcome]++;
     this.#publish(record, by);
     const observer = this.observerOf(record);
-    observer.task = () => eventTaskOf(record, by);
+    const task = () => eventTaskOf(record, by);
+    observer.task = task;
     const reason = WITHOUT_RESULT[by];
     if (reason === undefined && (content.result ?? content.error) !== undefined) observer.responded(content);
     else if (outcome === 'completed') observer.completed(false, NO_CONTENT);

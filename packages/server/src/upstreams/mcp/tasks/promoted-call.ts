@@ -127,7 +127,8 @@ export class PromotedCalls {
     // It may have been removed before it was durable.
     if (!task || task.isRemoved) return undefined;
     this.#calls.set(task.id, call);
-    if (facts?.call) facts.call.task = () => eventTaskOf(task.record);
+    const eventTask = () => eventTaskOf(task.record);
+    if (facts?.call) facts.call.task = eventTask;
     return task;
   }
 
