@@ -9,7 +9,7 @@ export type OutputFormat = (typeof OUTPUT_FORMATS)[number];
 
 /** Commands whose results have no names. `mcp tool` calls a tool; `mcp tool list` prints names. */
 const WITHOUT_NAMES =
-  /^(?:pipeline|action|apply|diff|export|configure|health|statistics|metrics|auth|services provision|tools import|interactions clear|mcp \w+$)\b/;
+  /^(?:pipeline|action|apply|diff|export|configure|health|statistics|metrics|auth|keys|services provision|tools import|interactions clear|mcp \w+$)\b/;
 
 /** Rejects `--output name` before a command runs that has no names to print. Throws {@link Failure}. */
 export function requireNames(format: OutputFormat, command: Command): void {

@@ -17,6 +17,7 @@ const AGENT: Principal = {
   source: 'corp',
   person: 'ann@example.com',
   actor: 'corp/assistant',
+  scopes: ['refund:write'],
   claims: new Map<string, unknown>([
     ['aud', ['a', 'b']],
     ['__proto__', { a: null }],

@@ -2,6 +2,8 @@ import type { JsonValue } from '@sluice/protocol/json/parse';
 import { z } from 'zod';
 
 const KINDS = ['anonymous', 'user', 'service_account'] as const;
+/** Kinds of the principals that a credential proves. */
+export type AuthenticatedKind = Exclude<(typeof KINDS)[number], 'anonymous'>;
 
 const members = {
   /** `anonymous`: nobody has authenticated the caller. */
@@ -15,6 +17,8 @@ const members = {
   person: z.string().optional(),
   /** The party that acts on its behalf, such as an agent; undefined if it acts itself. */
   actor: z.string().optional(),
+  /** What its token may be used for, by the words of its issuer; empty for other credentials. */
+  scopes: z.array(z.string()).readonly(),
 };
 
 /** A principal without its claims, and never with a credential: what tasks store of it. Its `key` is derived, never read. */
@@ -28,7 +32,7 @@ export interface Principal extends StoredPrincipal {
   readonly claims: ReadonlyMap<string, JsonValue>;
 }
 
-const NO_GROUPS: readonly string[] = [];
+const NO_NAMES: readonly string[] = [];
 const NO_CLAIMS: ReadonlyMap<string, JsonValue> = new Map();
 
 /** The caller that nobody has authenticated. */
@@ -36,21 +40,22 @@ export const ANONYMOUS: Principal = {
   kind: 'anonymous',
   id: '',
   key: '',
-  groups: NO_GROUPS,
+  groups: NO_NAMES,
   source: '',
   person: undefined,
   actor: undefined,
+  scopes: NO_NAMES,
   claims: NO_CLAIMS,
 };
 
 /** Returns the user with this id, which is not empty. */
 export function createUser(id: string, source: string): Principal {
-  return { ...ANONYMOUS, kind: 'user', id, key: `user:${id}`, source };
+  return withKey({ ...ANONYMOUS, kind: 'user', id, source });
 }
 
 /** Returns the part of a principal that may be stored. */
-export function toStored({ kind, id, key, groups, source, person, actor }: StoredPrincipal): StoredPrincipal {
-  return { kind, id, key, groups, source, person, actor };
+export function toStored({ kind, id, key, groups, source, person, actor, scopes }: StoredPrincipal): StoredPrincipal {
+  return { kind, id, key, groups, source, person, actor, scopes };
 }
 
 const transferred = z
@@ -78,8 +83,8 @@ function isConsistent({ kind, id }: { readonly kind: string; readonly id: string
   return (kind === 'anonymous') === (id === '');
 }
 
-/** Adds what sessions, tasks, quotas and stored states compare: two principals are the same if their keys are. */
-function withKey<Members extends { readonly kind: string; readonly id: string }>(
+/** Sets what sessions, tasks, quotas and stored states compare: two principals are the same if their keys are. */
+export function withKey<Members extends { readonly kind: string; readonly id: string }>(
   principal: Members,
 ): Members & { readonly key: string } {
   const { kind, id } = principal;

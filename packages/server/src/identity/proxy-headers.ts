@@ -1,14 +1,19 @@
-import type { IncomingHttpHeaders } from 'node:http';
+import { isUtf8 } from 'node:buffer';
+import type { ProxySettings } from '@sluice/contract';
+import { compileGlob, type Glob } from '@sluice/protocol/glob';
 import { detach } from '@sluice/protocol/text';
-import type { Authenticate } from './authenticator.ts';
+import type { Authenticate, Credentials, ReceivedHead } from './authenticator.ts';
+import { createSource, type Invalid, invalid, PROXY_SOURCE, type PrincipalSource, principalOf } from './claims.ts';
 import { ANONYMOUS, createUser, type Principal } from './principal.ts';
+import type { TrustedProxies } from './trusted-proxies.ts';
 
 /** Users that are cached, and longest cached name in characters. */
 const MAX_CACHED = 1_000;
 const MAX_CACHED_CHARACTERS = 256;
 
 /**
- * Creates the authenticator by the headers of an authenticating proxy. A request without them, or with empty ones, is
+ * Creates the authenticator of a service without the setting `identity`, by the headers of an authenticating proxy, which it believes
+ * from every peer. A request without them, or with empty ones, is
  * anonymous. If the headers name different users, the client may have sent the one that its proxy does not set: the id consists
  * of both values then, and equals that of neither user.
  */
@@ -30,14 +35,130 @@ export function proxyHeaders(): Authenticate {
   };
 }
 
-const USER_HEADERS = ['x-forwarded-user', 'x-auth-request-user'] as const;
+/** Principals with more text in their headers are not cached. */
+const MAX_CACHED_TEXT = 4_096;
+
+/** A principal with the other headers that it was made of. */
+interface CachedPrincipal {
+  readonly groups: string;
+  readonly person: string;
+  readonly principal: Principal;
+}
+
+/**
+ * Authenticates by the headers of the proxies that the setting `identity.proxy` trusts. Part of the hot path: the principal of the
+ * latest headers of a user is cached.
+ */
+export class ProxyHeaders {
+  readonly #settings: ProxySettings;
+  readonly #trusted: TrustedProxies;
+  readonly #source: PrincipalSource;
+  readonly #serviceAccounts: readonly Glob[];
+  /** By the header with the id. */
+  readonly #cached = new Map<string, CachedPrincipal>();
+  #ignored = 0;
+
+  /** `issuers`: names of all token issuers. */
+  constructor(settings: ProxySettings, trusted: TrustedProxies, issuers: readonly string[]) {
+    this.#settings = settings;
+    this.#trusted = trusted;
+    this.#source = createSource(PROXY_SOURCE, settings.bare, issuers);
+    this.#serviceAccounts = settings.service_accounts.map(compileGlob);
+  }
+
+  /** Number of requests with identity headers from other peers. */
+  get ignored(): number {
+    return this.#ignored;
+  }
+
+  /**
+   * Returns the principal of a request from the peer with this address. Anonymous without an id, or if the peer is not trusted:
+   * headers of others mean nothing. A header of a trusted peer that occurs twice is invalid: its client may have sent one of the lines.
+   */
+  authenticate(credentials: Credentials, peer: string | undefined): Principal | Invalid {
+    const { user, groups, person } = this.#settings;
+    const users = credentials.get(user) ?? NO_LINES;
+    const groupLists = groups === undefined ? NO_LINES : (credentials.get(groups) ?? NO_LINES);
+    const persons = person === undefined ? NO_LINES : (credentials.get(person) ?? NO_LINES);
+    const isOtherNotation = credentials.keys().some((name) => name.includes('_'));
+    if (users.length + groupLists.length + persons.length === 0 && !isOtherNotation) return ANONYMOUS;
+    if (!this.#trusted.isTrusted(peer)) {
+      this.#ignored++;
+      return ANONYMOUS;
+    }
+    if (isOtherNotation) return NOTATION;
+    if (users.length > 1 || groupLists.length > 1 || persons.length > 1) return REPEATED;
+    const [id = ''] = users;
+    return id === '' ? ANONYMOUS : this.#principalOf(id, groupLists[0] ?? '', persons[0] ?? '');
+  }
+
+  #principalOf(id: string, groups: string, person: string): Principal | Invalid {
+    const cached = this.#cached.get(id);
+    if (cached?.groups === groups && cached.person === person) return cached.principal;
+    const principal = this.#createPrincipal(decode(id), decode(groups), decode(person));
+    if (principal.kind === 'invalid' || id.length + groups.length + person.length > MAX_CACHED_TEXT) return principal;
+    if (this.#cached.size >= MAX_CACHED) this.#cached.clear();
+    this.#cached.set(detach(id), { groups: detach(groups), person: detach(person), principal });
+    return principal;
+  }
+
+  #createPrincipal(
+    id: string | undefined,
+    groups: string | undefined,
+    person: string | undefined,
+  ): Principal | Invalid {
+    if (id === undefined || groups === undefined || person === undefined) return NOT_UTF8;
+    return principalOf(this.#source, {
+      kind: this.#serviceAccounts.some((glob) => glob.matches(id)) ? 'service_account' : 'user',
+      id,
+      groups: groups
+        .split(',')
+        .map(trimBlanks)
+        .filter((group) => group !== ''),
+      person: person === '' ? undefined : person,
+    });
+  }
+}
+
+const NO_LINES: readonly string[] = [];
+/** A proxy that sets these headers may remove them in its own notation only. */
+const NOTATION = invalid('an identity header has "_" in place of "-"');
+const REPEATED = invalid('an identity header occurs twice');
+const NOT_UTF8 = invalid('an identity header is not valid UTF-8');
+
+/**
+ * Returns a copy of the text that a proxy has sent as UTF-8, of a value that was decoded as latin1 and retains the whole head;
+ * undefined if it is not valid.
+ */
+function decode(value: string): string | undefined {
+  const bytes = Buffer.from(value, 'latin1');
+  return isUtf8(bytes) ? bytes.toString() : undefined;
+}
+
+/** Removes spaces and tabs, as lists in headers have them. Other white space is part of a name, which `trim` would change. */
+function trimBlanks(text: string): string {
+  let [start, end] = [0, text.length];
+  while (start < end && isBlank(text.charCodeAt(start))) start++;
+  while (start < end && isBlank(text.charCodeAt(end - 1))) end--;
+  return text.slice(start, end);
+}
+
+function isBlank(code: number): boolean {
+  return code === 0x20 || code === 0x09;
+}
+
+/** Headers that name the user, unless `identity` names others. */
+export const USER_HEADERS = ['x-forwarded-user', 'x-auth-request-user'] as const;
 const PROXY_HEADERS = ['x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', ...USER_HEADERS] as const;
 
 /** Returns the names of the headers that an authenticating proxy has added, and whether one of them names a user. */
-export function describeProxyHeaders(headers: IncomingHttpHeaders): {
+export function describeProxyHeaders({
+  headers,
+  credentials,
+}: Required<Pick<ReceivedHead, 'headers' | 'credentials'>>): {
   readonly names: readonly string[];
   readonly hasUser: boolean;
 } {
-  const names = PROXY_HEADERS.filter((name) => headers[name] !== undefined);
+  const names = PROXY_HEADERS.filter((name) => headers[name] !== undefined || credentials.has(name));
   return { names, hasUser: USER_HEADERS.some((name) => names.includes(name)) };
 }

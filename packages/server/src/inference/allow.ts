@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import { compileGlob } from '@sluice/protocol/glob';
 import { ellipsize } from '@sluice/protocol/text';
 import type { Rejection } from '../http/host-rule.ts';
 import { commaList, InvalidSettingError, quote, textSchema } from '../http/settings.ts';
-import { compileGlob } from '../registry/glob.ts';
 
 /** A request that is passed on: a method and the segments of a path, each of which may contain `*`. */
 interface AllowedRequest {

@@ -1,7 +1,7 @@
 import type { Expose } from '@sluice/contract';
+import { compileGlob, type Glob } from '@sluice/protocol/glob';
 import { type ComparableUri, comparableGlobs, comparableUri } from './comparable-uri.ts';
 import { type Forward, KINDS, type Kind, SECTION } from './entries.ts';
-import { compileGlob, type Glob } from './glob.ts';
 
 /** Longer names are denied by any rule: matching them with many globs would take too long. */
 const MAX_CHARACTERS = 8_192;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { propertyRuns } from '../../../../test/fixtures/seed.ts';
+import { propertyRuns } from '../../../test/fixtures/seed.ts';
 import { compileGlob } from './glob.ts';
 
 /** A matcher by definition: exponential, but obviously right. */
