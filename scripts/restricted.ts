@@ -27,6 +27,8 @@ const RESTRICTIONS: readonly Restriction[] = [
       'server/src/http/client/egress-proxies.ts',
       'server/src/http/client/request-writer.ts',
       'server/src/http/client/tunnel.ts',
+      // Names of headers that settings must not use, and that are not forwarded.
+      'server/src/identity/',
       // A name that the parser knows.
       'server/src/http/server/request-parser.ts',
       // The relay of token requests.

@@ -16,6 +16,7 @@ export * from './schemas/forward-headers.ts';
 export * from './schemas/forward-history.ts';
 export * from './schemas/forward-test.ts';
 export * from './schemas/forwards.ts';
+export * from './schemas/identity.ts';
 export * from './schemas/inference.ts';
 export * from './schemas/json.ts';
 export * from './schemas/logs.ts';

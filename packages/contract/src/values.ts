@@ -58,6 +58,7 @@ export const SERVICE_TYPES = [
 /** Error codes of the management API. */
 export const ERROR_CODES = [
   'BAD_REQUEST',
+  'UNAUTHORIZED',
   'FORBIDDEN',
   'NOT_FOUND',
   'METHOD_NOT_ALLOWED',
@@ -72,6 +73,7 @@ export const ERROR_CODES = [
 /** HTTP status of each error code. */
 export const ERROR_STATUS = {
   BAD_REQUEST: 400,
+  UNAUTHORIZED: 401,
   FORBIDDEN: 403,
   NOT_FOUND: 404,
   METHOD_NOT_ALLOWED: 405,

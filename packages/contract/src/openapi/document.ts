@@ -6,11 +6,13 @@ import { jsonObject } from '../schemas/json.ts';
 import { ERROR_STATUS } from '../values.ts';
 import { otherPaths, proxiedBesideNative, proxiedPathItems } from './other-paths.ts';
 import { ComponentSchemas, type Schema } from './schemas.ts';
+import { SECURITY_SCHEMES, security } from './security.ts';
 
 /** Descriptions of the error responses. */
 const ERROR_DESCRIPTIONS: Readonly<Record<ErrorCode, string>> = {
   BAD_REQUEST: 'Malformed request or invalid body; `details` lists the invalid members.',
-  FORBIDDEN: 'The Host or Origin is not allowed.',
+  UNAUTHORIZED: 'The credential is not accepted, or missing where a right is required.',
+  FORBIDDEN: 'The Host or Origin is not allowed, or the caller does not have the required right.',
   NOT_FOUND: 'Not found.',
   METHOD_NOT_ALLOWED: 'Method not allowed.',
   CONFLICT: 'Conflict with the current state, such as a duplicate or ambiguous name; `details` describes it.',
@@ -60,12 +62,12 @@ export function openApiDocument(version: string) {
     servers: [{ url: '/' }],
     tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
     paths: { ...paths, ...otherPaths() },
-    components: { schemas: schemas.all, responses, pathItems: proxiedPathItems() },
+    components: { schemas: schemas.all, responses, pathItems: proxiedPathItems(), securitySchemes: SECURITY_SCHEMES },
   };
 }
 
 function operationObject(operation: Operation, schemas: ComponentSchemas): object {
-  const { id, tag, summary, description, path, query = {}, body, method } = operation;
+  const { id, tag, summary, description, path, right, query = {}, body } = operation;
   const parameters = [
     ...[...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
       ...pathParameter(operation.pathParameter, schemas),
@@ -77,7 +79,7 @@ function operationObject(operation: Operation, schemas: ComponentSchemas): objec
   for (const [status, response] of Object.entries(operation.responses)) {
     responses[status] = responseObject(response, schemas);
   }
-  for (const code of new Set([...commonErrors(method), ...operation.errors])) {
+  for (const code of new Set([...commonErrors(operation), ...operation.errors])) {
     responses[ERROR_STATUS[code]] = { $ref: `#/components/responses/${responseName(code)}` };
   }
   return {
@@ -85,6 +87,7 @@ function operationObject(operation: Operation, schemas: ComponentSchemas): objec
     tags: [tag],
     summary,
     ...(description !== undefined && { description }),
+    ...security(right),
     ...(parameters.length > 0 && { parameters }),
     ...(body && { requestBody: { required: !body.optional, content: json(schemas.requestSchema(body.schema)) } }),
     responses,
@@ -135,6 +138,8 @@ function etagHeader(description: string): object {
   return { description, required: true, schema: { type: 'string' } };
 }
 
+const CHALLENGE = { description: 'The accepted scheme.', required: true, schema: { type: 'string' } };
+
 const ALLOW = { description: 'Allowed methods.', required: true, schema: { type: 'string' } };
 
 function queryParameter(name: string, { description, values }: QueryParameter): object {
@@ -170,8 +175,8 @@ function envelope(data: Schema, optional: Readonly<Record<string, Schema>>): Sch
 
 function errorResponses(schemas: ComponentSchemas): Record<string, object> {
   const used = new Set<ErrorCode>(['METHOD_NOT_ALLOWED']);
-  for (const { method, errors } of allOperations) {
-    for (const code of [...commonErrors(method), ...errors]) used.add(code);
+  for (const operation of allOperations) {
+    for (const code of [...commonErrors(operation), ...operation.errors]) used.add(code);
   }
   const content = (code: ErrorCode) =>
     json(schemas.responseSchema(z.object({ data: z.null(), error: errorSchema(code) })));
@@ -181,6 +186,7 @@ function errorResponses(schemas: ComponentSchemas): Record<string, object> {
     responses[responseName(code)] = {
       description: ERROR_DESCRIPTIONS[code],
       ...(code === 'METHOD_NOT_ALLOWED' && { headers: { Allow: ALLOW } }),
+      ...(code === 'UNAUTHORIZED' && { headers: { 'WWW-Authenticate': CHALLENGE } }),
       content: content(code),
     };
   }

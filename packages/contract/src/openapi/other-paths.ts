@@ -1,4 +1,6 @@
+import type { Right } from '../operations/operation.ts';
 import { PROXIED_PREFIXES } from '../operations/proxied.ts';
+import { security } from './security.ts';
 
 /** Paths that are not operations of the contract, because they do not answer with the envelope. */
 export function otherPaths(): Record<string, object> {
@@ -9,6 +11,8 @@ export function otherPaths(): Record<string, object> {
 /** The path of the statistics, an operation of the contract. */
 const NATIVE = '/api/v1/management/statistics';
 const REFERENCE = { $ref: '#/components/pathItems/Proxied' };
+
+const UNAUTHORIZED = { $ref: '#/components/responses/Unauthorized' };
 
 /** The methods of all prefixes that are proxied: a page with operations for each would take long to load. */
 export function proxiedPathItems(): Record<string, object> {
@@ -30,9 +34,11 @@ function proxiedItem() {
   const operation = {
     tags: ['legacy backend'],
     summary: 'Proxied to the legacy backend, like all paths that begin with this one',
+    ...security('change_registry'),
     responses: {
       default: { description: 'Response of the legacy backend.' },
       400: { $ref: '#/components/responses/BadRequest' },
+      401: UNAUTHORIZED,
       403: { $ref: '#/components/responses/Forbidden' },
       502: { $ref: '#/components/responses/BadGateway' },
       503: { $ref: '#/components/responses/Unavailable' },
@@ -47,12 +53,14 @@ function mcpEndpoint(): Record<string, object> {
     operationId,
     tags: ['namespaces'],
     summary,
+    ...security('change_registry'),
     parameters: [{ name: 'name', in: 'path', required: true, description: 'Namespace.', schema: { type: 'string' } }],
     responses: {
       default: {
         description:
           'As on the MCP listener at `/{name}/mcp`: same filters and evaluators. Events of tool calls have `via: "console"`. No header of the client is copied to an upstream.',
       },
+      401: UNAUTHORIZED,
       403: { $ref: '#/components/responses/Forbidden' },
       503: { $ref: '#/components/responses/Unavailable' },
     },
@@ -68,33 +76,44 @@ function mcpEndpoint(): Record<string, object> {
 
 function pages(): Record<string, object> {
   return {
-    '/metrics': textItem('getPrometheusMetrics', 'Get all metrics for Prometheus', 'text/plain'),
-    '/api/docs': textItem('getReferencePage', 'Get the API reference', 'text/html'),
-    '/api/docs/json': textItem(
-      'getReferenceJson',
-      'Get the OpenAPI document for the API reference',
-      'application/json',
-    ),
-    '/api/docs/yaml': textItem('getReferenceYaml', 'Get the OpenAPI document as YAML', 'application/x-yaml'),
-    '/api/docs/static/{file}': textItem('getReferenceFile', 'Get a file of the API reference', '*/*', [
-      pathParameter('file'),
-    ]),
-    '/admin/{file}': textItem('getConsole', 'Get the web console; 404 in the headless distribution', '*/*', [
-      pathParameter('file'),
-    ]),
+    '/metrics': textItem('getPrometheusMetrics', 'Get all metrics for Prometheus', { type: 'text/plain' }),
+    '/api/docs': textItem('getReferencePage', 'Get the API reference', { type: 'text/html' }),
+    '/api/docs/json': textItem('getReferenceJson', 'Get the OpenAPI document for the API reference', {
+      type: 'application/json',
+    }),
+    '/api/docs/yaml': textItem('getReferenceYaml', 'Get the OpenAPI document as YAML', { type: 'application/x-yaml' }),
+    '/api/docs/static/{file}': textItem('getReferenceFile', 'Get a file of the API reference', {
+      parameters: [pathParameter('file')],
+    }),
+    '/admin/{file}': textItem('getConsole', 'Get the web console; 404 in the headless distribution', {
+      right: 'open',
+      parameters: [pathParameter('file')],
+    }),
   };
 }
 
-function textItem(operationId: string, summary: string, type: string, parameters: readonly object[] = []) {
+interface TextOptions {
+  readonly type?: string;
+  readonly right?: Right;
+  readonly parameters?: readonly object[];
+}
+
+function textItem(
+  operationId: string,
+  summary: string,
+  { type = '*/*', right = 'read', parameters = [] }: TextOptions,
+) {
   const content = { [type]: { schema: type === 'application/json' ? { type: 'object' } : { type: 'string' } } };
   return {
     get: {
       operationId,
       tags: ['service'],
       summary,
+      ...security(right),
       ...(parameters.length > 0 && { parameters }),
       responses: {
         200: { description: 'Content, without the envelope', content },
+        ...(right !== 'open' && { 401: UNAUTHORIZED }),
         403: { $ref: '#/components/responses/Forbidden' },
         500: { $ref: '#/components/responses/Internal' },
       },

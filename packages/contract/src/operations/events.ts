@@ -8,6 +8,7 @@ export const eventOperations = {
     id: 'watchEvents',
     method: 'GET',
     path: '/api/v1/events',
+    right: 'read',
     tag: 'service',
     summary: 'Watch events of the service',
     description:

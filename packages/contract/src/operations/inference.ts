@@ -11,6 +11,7 @@ export const inferenceOperations = {
     id: 'listInteractions',
     method: 'GET',
     path,
+    right: 'read_bodies',
     tag,
     summary: 'List interactions',
     description:
@@ -28,6 +29,7 @@ export const inferenceOperations = {
     id: 'clearInteractions',
     method: 'DELETE',
     path,
+    right: 'administer',
     tag,
     summary: 'Delete all interactions',
     responses: { 200: { description: 'Deleted', data: clearResult, ofAllReplicas: true } },
@@ -37,6 +39,7 @@ export const inferenceOperations = {
     id: 'configureInference',
     method: 'POST',
     path: '/api/v1/config/inference',
+    right: 'administer',
     tag,
     summary: 'Configure the inference listener',
     description:

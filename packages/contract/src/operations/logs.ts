@@ -16,6 +16,7 @@ export const logOperations = {
     id: 'listLogLines',
     method: 'GET',
     path,
+    right: 'read',
     tag,
     summary: 'List the latest lines of the log',
     description: `The latest ${LOG_CAPACITY} lines are stored in memory: those of the process that answers.`,
@@ -30,6 +31,7 @@ export const logOperations = {
     id: 'watchLogLines',
     method: 'GET',
     path: `${path}/notifications`,
+    right: 'read',
     tag,
     summary: 'Watch the log',
     description:

@@ -8,6 +8,7 @@ export const maintenanceOperations = {
     id: 'createBackup',
     method: 'GET',
     path: '/api/v1/backup',
+    right: 'administer',
     tag: 'service',
     summary: 'Download a backup',
     description:
@@ -19,6 +20,7 @@ export const maintenanceOperations = {
     id: 'runDiagnostics',
     method: 'POST',
     path: '/api/v1/diagnostics',
+    right: 'change_registry',
     tag: 'service',
     summary: 'Check the service and what it depends on',
     description:

@@ -58,6 +58,13 @@ export interface RequestBody {
 }
 
 /**
+ * What a caller must be allowed to do, if the service has roles. `open`: nothing, not even to have a credential. `read`: the
+ * registry and what the service does. `read_bodies`: what clients, upstreams and models exchange, and the prompts of evaluators.
+ * `change_registry`: also what reaches upstreams or services for an operator. `administer`: everything else, such as evaluators.
+ */
+export type Right = 'open' | 'read' | 'read_bodies' | 'change_registry' | 'administer';
+
+/**
  * Operation of the management API. The service's routes, the OpenAPI document and the typed client are derived from it.
  */
 export interface Operation {
@@ -66,6 +73,8 @@ export interface Operation {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Path template: `/api/v1/tools/{name}`. */
   readonly path: string;
+  /** The right that it requires; parts of a request or response may require another one. */
+  readonly right: Right;
   /** Schema of the path parameter; a name if undefined. */
   readonly pathParameter?: z.ZodType;
   /** Group in the API reference. */
@@ -81,11 +90,15 @@ export interface Operation {
   readonly errors: readonly ErrorCode[];
 }
 
-/** Returns the error codes that any operation with this method can respond with. */
-export function commonErrors(method: Operation['method']): readonly ErrorCode[] {
-  return method === 'GET'
-    ? ['BAD_REQUEST', 'FORBIDDEN', 'INTERNAL']
-    : ['BAD_REQUEST', 'FORBIDDEN', 'PAYLOAD_TOO_LARGE', 'INTERNAL'];
+/** Returns the error codes that any operation with this method and right can respond with. */
+export function commonErrors({ method, right }: Pick<Operation, 'method' | 'right'>): readonly ErrorCode[] {
+  return [
+    'BAD_REQUEST',
+    ...(right === 'open' ? [] : (['UNAUTHORIZED'] as const)),
+    'FORBIDDEN',
+    ...(method === 'GET' ? [] : (['PAYLOAD_TOO_LARGE'] as const)),
+    'INTERNAL',
+  ];
 }
 
 /** Returns the operation with the types of its schemas preserved. */

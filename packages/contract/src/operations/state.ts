@@ -11,6 +11,7 @@ export const stateOperations = {
     id: 'applyState',
     method: 'PUT',
     path: '/api/v1/state',
+    right: 'change_registry',
     tag: 'state',
     summary: 'Apply a desired state',
     description:

@@ -11,6 +11,7 @@ export const taskOperations = {
     id: 'listTasks',
     method: 'GET',
     path,
+    right: 'read',
     tag,
     summary: 'List tasks',
     description: 'Open tasks by default; select others with `state`. Replicas share them.',
@@ -34,6 +35,7 @@ export const taskOperations = {
     id: 'getTask',
     method: 'GET',
     path: `${path}/{id}`,
+    right: 'read',
     tag,
     summary: 'Get a task',
     responses: { 200: { description: 'The task', data: task } },
@@ -43,6 +45,7 @@ export const taskOperations = {
     id: 'cancelTask',
     method: 'POST',
     path: `${path}/{id}/cancel`,
+    right: 'administer',
     tag,
     summary: 'Cancel a task',
     description:

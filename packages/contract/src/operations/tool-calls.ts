@@ -12,6 +12,7 @@ export const toolCallOperations = {
     id: 'listToolCallEvents',
     method: 'GET',
     path,
+    right: 'read',
     tag,
     summary: 'List tool-call events',
     description: `The latest ${TOOL_CALL_EVENT_CAPACITY} events are stored in memory, of each replica.`,
@@ -32,6 +33,7 @@ export const toolCallOperations = {
     id: 'watchToolCallEvents',
     method: 'GET',
     path: `${path}/notifications`,
+    right: 'read',
     tag,
     summary: 'Watch tool-call events',
     description:

@@ -60,6 +60,11 @@ const REFUSED: ReadonlySet<string> = new Set([
 ]);
 const REFUSED_PREFIXES = ['content-', 'mcp-', 'proxy-'];
 
+/** Returns whether a header (lower case) belongs to the message, the connection or MCP, so that no setting may name it. */
+export function isProtocolHeader(name: string): boolean {
+  return REFUSED.has(name) || REFUSED_PREFIXES.some((prefix) => name.startsWith(prefix));
+}
+
 /** Names with values that are no secrets. */
 const LITERAL: ReadonlySet<string> = new Set(['accept-language', 'user-agent']);
 
@@ -74,8 +79,7 @@ function nameProblem(name: string): string | undefined {
 /** Returns why a header must not be sent to upstreams, or undefined. Never contains the value. */
 function headerProblem(name: string, value: string): string | undefined {
   const lower = name.toLowerCase();
-  if (REFUSED.has(lower) || REFUSED_PREFIXES.some((prefix) => lower.startsWith(prefix)))
-    return 'is set by the service itself';
+  if (isProtocolHeader(lower)) return 'is set by the service itself';
   if (value.length > MAX_LENGTH) return `must have at most ${MAX_LENGTH} characters`;
   if (!new RegExp(`^${VALUE}$`).test(value)) return 'must be printable ASCII without spaces at its ends, and not empty';
   const parts = parseReferences(value);

@@ -57,12 +57,12 @@ export function adminConsoleRoutes(router: Router, { config: { uiPath, consoleUr
     const location = consoleUrl ? `${consoleUrl.href}/admin/` : 'admin/';
     return { status: consoleUrl ? 302 : 301, headers: { location }, body: '' };
   };
-  router.addPath('/', (request) => (existsSync(uiPath) ? redirect() : pathNotFound(request.path)));
-  router.addPath('/admin', (request) => {
+  router.addPath('/', 'open', (request) => (existsSync(uiPath) ? redirect() : pathNotFound(request.path)));
+  router.addPath('/admin', 'open', (request) => {
     if (!existsSync(uiPath)) return pathNotFound(request.path);
     return request.path.endsWith('/') ? index(request, uiPath) : redirect();
   });
-  router.addPath('/admin/*', async (request) => {
+  router.addPath('/admin/*', 'open', async (request) => {
     const { name: path, http } = request;
     if (!existsSync(uiPath)) return pathNotFound(request.path);
     if (path.split(/[\\/]/).includes('..')) return errorResponse('FORBIDDEN', `path not allowed: ${request.path}`);

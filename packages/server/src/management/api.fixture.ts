@@ -10,6 +10,7 @@ import { listen } from '../http/server.ts';
 import type { Authenticate } from '../identity/authenticator.ts';
 import { ANONYMOUS, toStored } from '../identity/principal.ts';
 import { proxyHeaders } from '../identity/proxy-headers.ts';
+import type { May } from '../identity/roles.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import { InferenceSettings } from '../inference/settings.ts';
 import { ClientProfiles } from '../mcp/client-profile.ts';
@@ -105,10 +106,13 @@ export interface EvaluatorSettings {
 /** Settings of {@link startApi}. */
 export interface ApiSettings {
   readonly authenticate?: Authenticate;
+  readonly may?: May;
   readonly corsOrigin?: string;
   readonly allowedHosts?: readonly string[];
   readonly ready?: () => boolean;
   readonly store?: RecordLog;
+  /** Folder of the web console; headless without it. */
+  readonly uiPath?: string;
   /** Interval of keep-alive comments on open streams. */
   readonly keepAliveMs?: number;
   /** Timeout of a request body. */
@@ -262,6 +266,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     openStreams,
     sessionStore: memorySessions(),
     config: {
+      uiPath: settings.uiPath,
       allowedHosts,
       corsOrigin,
       classicUrl,
@@ -279,7 +284,8 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     log,
     bodies: new BodyBudget(),
     telemetry: managementTelemetry({ metrics: requestMetrics, logger, tracing: undefined }),
-    authenticate: settings.authenticate ?? proxyHeaders(),
+    identity: { authenticate: settings.authenticate ?? proxyHeaders() },
+    may: settings.may,
     legacyBackend,
     ready,
     hasDatabase: () => true,

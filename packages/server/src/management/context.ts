@@ -1,4 +1,4 @@
-import type { DiagnosticCheck, Replica } from '@sluice/contract';
+import type { DiagnosticCheck, IdentitySettings, Replica } from '@sluice/contract';
 import type { EgressProxies } from '../http/client/egress-proxies.ts';
 import type { Peers } from '../http/peers.ts';
 import type { PublicUrl } from '../http/public-url.ts';
@@ -49,7 +49,10 @@ export interface ManagementConfig {
   readonly proxies: EgressProxies;
   /** Where the registry is stored; a database has no folder. */
   readonly persist: { readonly backend: string; readonly path?: string };
-  readonly bootstrap: { readonly llmConnections: readonly LlmConnection[] };
+  readonly bootstrap: {
+    readonly llmConnections: readonly LlmConnection[];
+    readonly identity?: IdentitySettings | undefined;
+  };
 }
 
 /** The parts of the service that the routes of the management API use. */

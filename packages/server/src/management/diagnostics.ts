@@ -1,4 +1,10 @@
-import { type DiagnosticCheck, failingReason, operations, serviceAddress } from '@sluice/contract';
+import {
+  type DiagnosticCheck,
+  failingReason,
+  type IdentitySettings,
+  operations,
+  serviceAddress,
+} from '@sluice/contract';
 import { counted } from '@sluice/protocol/text';
 import { formatAddress, httpUpstream } from '../http/address.ts';
 import { serverOf } from '../http/client/client.ts';
@@ -6,6 +12,7 @@ import type { EgressProxies, ProxySetting } from '../http/client/egress-proxies.
 import { checkEndpoint, type EndpointCheck } from '../http/endpoint-check.ts';
 import type { ServerRequest } from '../http/server/request.ts';
 import { describeProxyHeaders } from '../identity/proxy-headers.ts';
+import { unrestrictedCallers } from '../identity/settings.ts';
 import { type AuthIssuer, DISCOVERY_PATH, readIssuer } from '../mcp/oauth-metadata.ts';
 import type { Forward } from '../registry/entries.ts';
 import { OperationError } from '../registry/operation-error.ts';
@@ -36,17 +43,19 @@ export function diagnosticsRoutes(router: Router, context: ManagementContext): v
 }
 
 async function runChecks(context: ManagementContext, http: ServerRequest): Promise<DiagnosticCheck[]> {
-  const { auth, persist, proxies } = context.config;
+  const { auth, persist, proxies, bootstrap } = context.config;
+  const { identity } = bootstrap;
   const endpoints = await checkEndpoints(configuredEndpoints(context), proxies, context);
   const described = endpoints.map(({ endpoint, found }) => describe(endpoint, found));
   return [
     checkPlatform(),
-    await checkListeners(context.addresses(), auth !== undefined),
+    await checkListeners(context.addresses(), auth !== undefined || identity?.anonymous === 'deny'),
     ...(await context.checkFiles()),
     await checkFolder(persist.path),
     await checkOpenFiles(),
     checkClock(endpoints.map(({ found }) => found)),
     checkProxyHeaders(http, auth),
+    ...(identity ? [checkRoles(identity)] : []),
     checkEvaluators(context),
     ...(await Promise.all(
       described.map((check) => (check.name === IDENTITY_PROVIDER && auth ? checkIssuer(check, auth, proxies) : check)),
@@ -197,9 +206,9 @@ function checkClock(found: readonly EndpointCheck[]): DiagnosticCheck {
 }
 
 /** What an authenticating proxy adds to requests. The values stay out of the response. */
-function checkProxyHeaders({ headers }: ServerRequest, auth: AuthIssuer | undefined): DiagnosticCheck {
+function checkProxyHeaders({ head }: ServerRequest, auth: AuthIssuer | undefined): DiagnosticCheck {
   const name = 'proxy headers';
-  const { names, hasUser } = describeProxyHeaders(headers);
+  const { names, hasUser } = describeProxyHeaders(head);
   const message = names.length > 0 ? `this request has ${names.join(', ')}` : 'this request passed no proxy';
   if (auth === undefined || hasUser) return { name, status: 'ok', message };
   return {
@@ -209,6 +218,13 @@ function checkProxyHeaders({ headers }: ServerRequest, auth: AuthIssuer | undefi
     remedy:
       'Run the check through the authenticating proxy (--host), set OAUTH2_PROXY_PASS_USER_HEADERS=true there, and do not publish the ports of the service',
   };
+}
+
+function checkRoles(identity: IdentitySettings): DiagnosticCheck {
+  const callers = unrestrictedCallers(identity);
+  if (callers === undefined) return { name: 'roles', status: 'ok', message: 'changes need a role' };
+  const remedy = 'Add roles to identity in the bootstrap file, with the groups that may administer in roles.admin';
+  return { name: 'roles', status: 'warning', message: `${callers} can change everything`, remedy };
 }
 
 function checkEvaluators({ evaluators: { current }, metrics }: ManagementContext): DiagnosticCheck {

@@ -6,7 +6,7 @@ import { drainRequestBody } from '../http/collect-body.ts';
 import type { ResponseLike } from '../http/exchange.ts';
 import { forwardedHost, forwardedScheme } from '../http/host-rule.ts';
 import type { PlainOutcome } from '../http/outcome.ts';
-import { ProxiedExchange, upstreamRequestHeaders } from '../http/proxy.ts';
+import { ProxiedExchange, upstreamRequestHeaders, withAuthorization } from '../http/proxy.ts';
 import type { ServerRequest } from '../http/server/request.ts';
 import { ResponseWriter } from '../mcp/response.ts';
 import { plainError } from './responses.ts';
@@ -84,7 +84,7 @@ export class LegacyBackendProxy {
     const plan = {
       transport,
       path: `${this.#basePath}${url}`,
-      headers: [...upstreamRequestHeaders(request.head.rawHeaders, FORWARDING), ...forwarding(request)],
+      headers: [...upstreamRequestHeaders(withAuthorization(request.head), FORWARDING), ...forwarding(request)],
       responseHeaders: ownHeaders,
       failureResponse: () => plainError('BAD_GATEWAY', 'legacy backend unreachable; check SERVICE_CLASSIC_URL'),
       onFailure: this.#onFailure,

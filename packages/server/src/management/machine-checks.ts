@@ -41,7 +41,8 @@ export async function checkListeners(
     name,
     status: 'warning',
     message: `other machines can reach ${list}, and there is no login`,
-    remedy: 'Let only an authenticating proxy reach these ports, or start the service with --local',
+    remedy:
+      'Configure identity in the bootstrap file with "anonymous: deny", let only an authenticating proxy reach these ports, or start the service with --local',
   };
 }
 

@@ -55,9 +55,8 @@ export function namespaceRoutes(router: Router, { registry, forwards, profiles, 
     return dataResponse(JSON.stringify(result), { unconfirmed });
   });
 
-  router.add(view, async ({ http, principal, name, query }) => {
+  router.add(view, async ({ principal, address, name, query }) => {
     const profile = profiles.of(parseEra(query('era')), parseCapabilities(query('capabilities')));
-    const { remoteAddress: address } = http.socket;
     const cause = { namespace: { name }, principal, head: { address } };
     // Not on behalf of a namespace that does not exist.
     if (registry.current.namespace(name)) await forwards.profiles.ensureDiscoveredFor(profile, cause);

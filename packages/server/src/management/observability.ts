@@ -62,7 +62,7 @@ export function prometheusRoutes(router: Router, { metricSource }: ManagementCon
     const { PrometheusText } = await import('../telemetry/metrics/prometheus.ts');
     return new PrometheusText(metricSource);
   };
-  router.addPath('/metrics', async () => {
+  router.addPath('/metrics', 'read', async () => {
     // A module whose import fails, for lack of open files, cannot be imported again.
     if (!prometheus && !canOpenFiles(MODULE_FILES)) return errorResponse('UNAVAILABLE', TOO_MANY_OPEN_FILES);
     prometheus ??= load();

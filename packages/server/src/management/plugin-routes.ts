@@ -19,7 +19,7 @@ export function pluginRoutes(router: Router, { plugins, config: { uiPath } }: Ma
   const list = uiPath === undefined ? [] : plugins.list;
   router.add(operations.observability.plugins, () => dataResponse(`[${list.map(({ json }) => json).join(',')}]`));
   if (uiPath === undefined) return;
-  router.addPath('/plugins/*', ({ http, path }) => pluginFile(http, path, plugins));
+  router.addPath('/plugins/*', 'open', ({ http, path }) => pluginFile(http, path, plugins));
 }
 
 async function pluginFile(http: ServerRequest, path: string, plugins: Plugins): Promise<ApiResponse> {

@@ -72,7 +72,7 @@ export function referenceRoutes(router: Router): void {
     body: await json(),
   }));
   const addText = (path: string, type: string, text: (target: string) => string | Promise<string>): void =>
-    router.addPath(PATH + path, async ({ http: { url } }) =>
+    router.addPath(PATH + path, 'read', async ({ http: { url } }) =>
       page({ status: 200, headers: { 'content-type': type }, body: await text(url) }),
     );
   addText('', 'text/html; charset=utf-8', (target) => pageHtml(target.endsWith('/') ? './static' : './docs/static'));
@@ -81,8 +81,10 @@ export function referenceRoutes(router: Router): void {
   addText('/static/swagger-initializer.js', 'application/javascript; charset=utf-8', () => INITIALIZER);
   addText('/static/theme/sluice.svg', 'image/svg+xml', () => ICON);
   // The index page of the library is replaced by our own page.
-  router.addPath(`${FILES}/index.html`, () => page({ status: 302, headers: { location: `${PATH}/` }, body: '' }));
-  router.addPath(`${FILES}/*`, (request) => serveFile(request, files));
+  router.addPath(`${FILES}/index.html`, 'read', () =>
+    page({ status: 302, headers: { location: `${PATH}/` }, body: '' }),
+  );
+  router.addPath(`${FILES}/*`, 'read', (request) => serveFile(request, files));
 }
 
 async function serveFile({ http, path }: ApiRequest<never>, root: string): Promise<ApiResponse> {

@@ -1,4 +1,4 @@
-import type { Operation, RequestBody } from '@sluice/contract';
+import type { Operation, RequestBody, Right } from '@sluice/contract';
 import { quoteText } from '@sluice/protocol/text';
 import findMyWay from 'find-my-way';
 import type { z } from 'zod';
@@ -16,10 +16,14 @@ export interface ApiRequest<Parameter extends string> {
   /** Without the query. */
   readonly path: string;
   readonly principal: Principal;
+  /** Address of the client. */
+  readonly address: string | undefined;
   /** The decoded path parameter; empty for a path without one. */
   readonly name: string;
   /** Of the changes that it makes. */
   readonly origin: ChangeOrigin;
+  /** Whether the principal has a right that a part of the request or response requires, besides that of the operation. */
+  may(right: Right): boolean;
   /** A query parameter, the first one when it is repeated. Unknown parameters are ignored. */
   query(parameter: Parameter): string | undefined;
 }
@@ -40,6 +44,7 @@ export interface Route {
   readonly name: string;
   /** Id of the operation, or its path. */
   readonly operation: string;
+  readonly right: Right;
   /** Maximum size of its body, if it is not the usual one. */
   readonly maxBytes?: number | undefined;
 }
@@ -72,8 +77,12 @@ export class Router {
   }
 
   /** Adds a path that is not an operation of the contract. */
-  addPath(path: string, handle: (request: ApiRequest<never>) => ApiResponse | Promise<ApiResponse>): void {
-    this.#add({ id: path, method: 'GET', path }, handle);
+  addPath(
+    path: string,
+    right: Right,
+    handle: (request: ApiRequest<never>) => ApiResponse | Promise<ApiResponse>,
+  ): void {
+    this.#add({ id: path, method: 'GET', path, right }, handle);
   }
 
   /** Finds the route of a path, which may be percent-encoded; undefined if there is none. */
@@ -96,15 +105,15 @@ export class Router {
     return this.#router.prettyPrint();
   }
 
-  #add(operation: Pick<Operation, 'id' | 'method' | 'path' | 'query' | 'body'>, handleValid: Handler): void {
-    const { id, method, path, query = {}, body } = operation;
+  #add(operation: Pick<Operation, 'id' | 'method' | 'path' | 'right' | 'query' | 'body'>, handleValid: Handler): void {
+    const { id, method, path, right, query = {}, body } = operation;
     const enumerated = Object.entries(query).flatMap(([name, { values }]) => (values ? [{ name, values }] : []));
     const handle: Handler = (request, body) => {
       for (const { name, values } of enumerated) checkValue(name, values, request.query(name));
       return handleValid(request, body);
     };
     const methods: Method[] = method === 'GET' ? ['GET', 'HEAD'] : [method];
-    const store = { handle, operation: id, maxBytes: body?.maxBytes };
+    const store = { handle, operation: id, right, maxBytes: body?.maxBytes };
     this.#router.on(methods, path.replaceAll(/\{(\w+)\}/g, ':$1'), () => undefined, store);
   }
 }

@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
-import { MANAGEMENT_LISTENER } from '../exchange/exchange.ts';
+import type { Right } from '@sluice/contract';
+import { MANAGEMENT_LISTENER, type RequestHead } from '../exchange/exchange.ts';
 import { type BodyBudget, NO_MEMORY, RETRY_AFTER_SECONDS } from '../http/body-budget.ts';
 import { UpstreamError } from '../http/client/errors.ts';
 import { collectBody, drainRequestBody, hasBody, setBodyTimeout } from '../http/collect-body.ts';
@@ -14,8 +15,9 @@ import { sendBody } from '../http/response-body.ts';
 import type { HttpServer } from '../http/server/http1-server.ts';
 import type { ServerRequest } from '../http/server/request.ts';
 import { createHttpServer, type ServeRequest } from '../http/server.ts';
-import type { Authenticate } from '../identity/authenticator.ts';
+import type { ListenerIdentity } from '../identity/identity.ts';
 import type { Principal } from '../identity/principal.ts';
+import type { May } from '../identity/roles.ts';
 import { McpExchange } from '../mcp/exchange.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import { UnavailableStoreError } from '../registry/store/store.ts';
@@ -37,7 +39,8 @@ import { observabilityRoutes, prometheusRoutes } from './observability.ts';
 import { PLUGIN_SERVICES, pluginRoutes, servePluginService } from './plugin-routes.ts';
 import { referenceRoutes } from './reference.ts';
 import { type ApiResponse, errorResponse, markStale, pathNotFound, withHeaders } from './responses.ts';
-import { parseLimit, Router } from './router.ts';
+import { deniedResponse, rejectedResponse } from './rights.ts';
+import { parseLimit, type Route, Router } from './router.ts';
 import { serviceRoutes } from './services.ts';
 import { stateRoutes } from './state.ts';
 import { taskRoutes } from './tasks.ts';
@@ -105,13 +108,43 @@ export interface ManagementOptions extends ManagementContext {
   /** Memory for request bodies. */
   readonly bodies: BodyBudget;
   readonly telemetry: RequestTelemetry;
-  readonly authenticate: Authenticate;
+  /** Decides who makes a request. */
+  readonly identity: Pick<ListenerIdentity, 'authenticate'> & Partial<ListenerIdentity>;
+  /** Decides about rights; by default everybody has all of them. */
+  readonly may?: May | undefined;
   /** Serves the paths of the legacy backend. */
   readonly legacyBackend: Pick<LegacyBackendProxy, 'serve' | 'server'>;
   /** Serves the MCP endpoints of this listener; undefined if the pipeline does not serve MCP. */
   readonly serveMcp?: ServeRequest<McpExchange> | undefined;
   /** Milliseconds to receive a request body (default 300,000); proxied bodies have no such limit. */
   readonly bodyTimeoutMs?: number;
+}
+
+/** What decides which part of the API serves a request. */
+type RoutedHead = Pick<RequestHead, 'method' | 'headers'>;
+
+/** Paths that are served before their body is read, in place of a route. */
+interface UnreadPaths {
+  readonly right: Right;
+  matches(head: RoutedHead, path: string): boolean;
+  serve(exchange: McpExchange): void;
+}
+
+/** What serves a request: neither of both for an unknown path or method. */
+interface Target {
+  readonly right: Right;
+  readonly unread: UnreadPaths | undefined;
+  readonly route: Route | undefined;
+}
+
+/** A request of the API. */
+interface ReceivedRequest {
+  readonly http: ServerRequest;
+  readonly principal: Principal;
+  readonly address: string | undefined;
+  readonly path: string;
+  /** Undefined for an unknown path or method. */
+  readonly route: Route | undefined;
 }
 
 /** Methods whose bodies are read; those of others are discarded. */
@@ -127,7 +160,21 @@ export class Management {
   readonly server: HttpServer;
   /** The routes of the API. */
   readonly router: Router = new Router();
+  readonly #unread: readonly UnreadPaths[] = [
+    { right: 'change_registry', matches: isProxied, serve: (exchange) => this.#proxy(exchange) },
+    {
+      right: 'change_registry',
+      matches: ({ method }, path) => method !== 'OPTIONS' && PLUGIN_SERVICES.test(path),
+      serve: (exchange) => this.#servePlugin(exchange),
+    },
+    {
+      right: 'change_registry',
+      matches: ({ method }, path) => method !== 'OPTIONS' && MCP_PATH.test(path),
+      serve: (exchange) => this.#serveMcp(exchange),
+    },
+  ];
   readonly #options: ManagementOptions;
+  readonly #may: May;
   readonly #cors: Readonly<Record<string, string>>;
   /** Replaces the CORS headers of MCP responses. */
   readonly #corsEdits: HeaderEdits;
@@ -139,6 +186,7 @@ export class Management {
   constructor(options: ManagementOptions) {
     const { allowedHosts, corsOrigin, consoleUrl: publicUrl } = options.config;
     this.#options = options;
+    this.#may = options.may ?? allowAll;
     this.#hostRule = createHostRule({ allowedHosts, publicUrl });
     this.#cors = corsHeaders(corsOrigin);
     this.#corsEdits = { remove: new Set(Object.keys(this.#cors)), set: Object.entries(this.#cors).flat(), add: [] };
@@ -158,7 +206,9 @@ export class Management {
         probes: HEALTH_CHECKS,
         telemetry: options.telemetry,
         createExchange: (head, request, response) => new McpExchange(head, request, response),
-        authenticate: options.authenticate,
+        ...options.identity,
+        // The page that signs in must be shown in place of a credential that has expired. `#serve` checks the right again.
+        requires: (head) => (options.may && this.#isOpen(head) ? 'open' : 'optional'),
         errorResponse: (message, { status }) => {
           const { headers, body } = errorResponse(status === 431 ? 'PAYLOAD_TOO_LARGE' : 'BAD_REQUEST', message);
           return { headers: Object.entries({ ...this.#cors, ...headers }).flat(), body };
@@ -173,23 +223,38 @@ export class Management {
     this.#stopWarning();
   }
 
-  #serve(exchange: McpExchange, rejection: Rejection | undefined): void {
+  #withoutPrefix(target: string): string {
     const { consoleUrl } = this.#options.config;
+    return consoleUrl ? withoutPrefix(target, consoleUrl) : target;
+  }
+
+  #isOpen(head: RequestHead): boolean {
+    const [path = ''] = this.#withoutPrefix(head.target).split('?', 1);
+    return this.#find(head, path).right === 'open';
+  }
+
+  #find(head: RoutedHead, path: string): Target {
+    const unread = this.#unread.find(({ matches }) => matches(head, path));
+    const route = unread || !isDecodable(path) ? undefined : this.router.find(head.method, path);
+    // An unknown path is not found only for those who may read, also with other methods than GET.
+    const right = (unread ?? route)?.right ?? (head.method === 'OPTIONS' ? 'open' : 'read');
+    return { right, unread, route };
+  }
+
+  #serve(exchange: McpExchange, rejection: Rejection | undefined): void {
     const { request, response, principal } = exchange;
-    if (consoleUrl) request.url = withoutPrefix(request.url, consoleUrl);
+    request.url = this.#withoutPrefix(request.url);
     const { method, url, socket } = request;
     const [path = ''] = url.split('?', 1);
     const send = (sent: ApiResponse): void => this.#send(exchange, sent);
 
-    if (rejection) {
-      const { status, reason, headers: extra = [] } = rejection;
-      const code = status === 403 ? 'FORBIDDEN' : status === 503 ? 'UNAVAILABLE' : 'BAD_REQUEST';
-      const pairs = extra.flatMap((name, at) => (at % 2 === 0 ? [[name.toLowerCase(), extra[at + 1] ?? '']] : []));
-      return send({ ...withHeaders(errorResponse(code, reason), Object.fromEntries(pairs)), status });
+    if (rejection) return send(rejectedResponse(rejection));
+    const { right, unread, route } = this.#find(request, path);
+    if (!this.#may(principal, right)) {
+      drainRequestBody(request);
+      return send(deniedResponse(principal, right));
     }
-    if (this.#proxy(exchange, path)) return;
-    if (method !== 'OPTIONS' && PLUGIN_SERVICES.test(path)) return this.#servePlugin(exchange);
-    if (method !== 'OPTIONS' && MCP_PATH.test(path)) return this.#serveMcp(exchange);
+    if (unread) return unread.serve(exchange);
     setBodyTimeout(request, this.#bodyTimeoutMs, () => {
       // A started response cannot be replaced.
       if (response.headersSent) return void socket.destroy();
@@ -200,18 +265,19 @@ export class Management {
       drainRequestBody(request);
       return send(errorResponse('BAD_REQUEST', 'invalid path: expected percent-encoded UTF-8'));
     }
+    const received = { http: request, principal, address: exchange.head.address, path, route };
     if (!METHODS_WITH_BODY.has(method) || !hasBody(request.head)) {
       request.body.resume();
-      return method === 'OPTIONS' ? send(PREFLIGHT) : this.#handle(request, principal, path, EMPTY, send);
+      return method === 'OPTIONS' ? send(PREFLIGHT) : this.#handle(received, EMPTY, send);
     }
     const memory = {
       budget: this.#options.bodies,
       response,
-      owner: () => quotaOwner('', principal, socket.remoteAddress),
+      owner: () => quotaOwner('', principal, exchange.head.address),
     };
-    const maxBytes = this.router.find(method, path)?.maxBytes ?? MAX_BODY_BYTES;
+    const maxBytes = route?.maxBytes ?? MAX_BODY_BYTES;
     collectBody(request, maxBytes, memory, {
-      onBody: (body) => this.#handle(request, principal, path, body.concat(), send),
+      onBody: (body) => this.#handle(received, body.concat(), send),
       onTooLarge: () => {
         const message = `request body too large: the limit is ${maxBytes} bytes, which is fixed`;
         send(errorResponse('PAYLOAD_TOO_LARGE', message));
@@ -247,43 +313,33 @@ export class Management {
     this.#send(exchange, errorResponse('UNAVAILABLE', 'no listener of the pipeline serves MCP'));
   }
 
-  /** Proxies requests for the legacy backend; false for all others. */
-  #proxy(exchange: McpExchange, path: string): boolean {
+  /** Proxies to the legacy backend. */
+  #proxy(exchange: McpExchange): void {
     const { request, response, facts } = exchange;
-    const { method, headers } = request;
-    // CORS preflights are answered here.
-    const preflight = method === 'OPTIONS' && headers['access-control-request-method'] !== undefined;
-    if (preflight || !isLegacyPath(method, path)) return false;
     const { legacyBackend } = this.#options;
-    const refusal = refuseForwardedHost(this.#hostRule, request.socket.localAddress, headers);
+    const refusal = refuseForwardedHost(this.#hostRule, request.socket.localAddress, request.headers);
     if (refusal) {
       drainRequestBody(request);
-      this.#send(exchange, errorResponse('FORBIDDEN', refusal.reason));
-      return true;
+      return this.#send(exchange, errorResponse('FORBIDDEN', refusal.reason));
     }
     const isSent = legacyBackend.serve(request, response, Object.entries(this.#cors).flat());
     if (isSent) facts.upstream = legacyBackend.server;
     else facts.rejected = true;
-    return true;
   }
 
-  #handle(
-    http: ServerRequest,
-    principal: Principal,
-    path: string,
-    body: Buffer,
-    send: (response: ApiResponse) => void,
-  ): void {
+  #handle(received: ReceivedRequest, body: Buffer, send: (response: ApiResponse) => void): void {
+    const { http, principal, address, path, route } = received;
     const { method, url } = http;
-    const route = this.router.find(method, path);
     if (!route) return send(notFound(method, path, this.router.methods(path)));
     const query = new URLSearchParams(url.slice(path.length));
     const request = {
       http,
       path,
       principal,
+      address,
       name: route.name,
       origin: { actor: principal, reason: route.operation },
+      may: (right: Right) => this.#may(principal, right),
       query: (parameter: string) => query.get(parameter) ?? undefined,
     };
     const handle = () =>
@@ -325,6 +381,14 @@ export class Management {
     }
     sendBody(body, response).catch((error) => this.#options.log.error('response failed', { error }));
   }
+}
+
+const allowAll: May = () => true;
+
+/** Whether a request is proxied to the legacy backend. CORS preflights are answered here. */
+function isProxied({ method, headers }: RoutedHead, path: string): boolean {
+  const isPreflight = method === 'OPTIONS' && headers['access-control-request-method'] !== undefined;
+  return !isPreflight && isLegacyPath(method, path);
 }
 
 /** Prefix of the paths that show what replicas share. */

@@ -5,11 +5,13 @@ import type { Evaluators, UpdateResult } from '../policy/evaluators.ts';
 import { parseEvaluators } from '../policy/revisions.ts';
 import { applyStateInSteps, inPlanOrder } from '../registry/desired-state.ts';
 import type { Draft } from '../registry/draft.ts';
+import { OperationError } from '../registry/operation-error.ts';
 import type { Steps } from '../registry/steps.ts';
 import type { ManagementContext } from './context.ts';
 import { requireMatch } from './entity-tag.ts';
 import { updateOptionsOf } from './evaluators.ts';
 import { type ApiResponse, arraySlices, envelopeEnd, streamResponse } from './responses.ts';
+import { missingRight } from './rights.ts';
 import type { ApiRequest, Router } from './router.ts';
 import { parseState } from './state-body.ts';
 
@@ -25,6 +27,9 @@ export function stateRoutes(router: Router, context: ManagementContext): void {
   router.add(operations.state.apply, async (request, body) => {
     const { http, query, origin } = request;
     const state = await registry.slicer.run(parseState(body));
+    if (state.evaluators && !request.may('administer')) {
+      throw new OperationError('FORBIDDEN', `${missingRight('administer')}, which "evaluators" requires`);
+    }
     const prune = query('prune') === 'true';
     const active = evaluators.activeRevision;
     const policy =
