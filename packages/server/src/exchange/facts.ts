@@ -1,9 +1,11 @@
 import type { TaskEnd, ToolCallOutcome, ToolCallVerdict } from '@sluice/contract';
 import type { TaskStatus } from '@sluice/protocol/mcp/tasks';
 
-/** Rejection of a request by an evaluator. */
-export interface PolicyRejection {
-  readonly evaluator: string;
+/** Rejection of a request by an evaluator, or of its credential. */
+export interface RequestRejection {
+  /** Undefined for a credential. */
+  readonly evaluator: string | undefined;
+  /** For the log; clients may get another one. */
   readonly reason: string;
 }
 
@@ -68,7 +70,7 @@ export class ExchangeFacts {
   error: ResponseError | undefined = undefined;
   /** The registered tool or prompt, with a bounded name. */
   subject: { readonly kind: 'tool' | 'prompt'; readonly name: string } | undefined = undefined;
-  rejection: PolicyRejection | undefined = undefined;
+  rejection: RequestRejection | undefined = undefined;
   /** A new list for each evaluation. */
   evaluations: readonly PassedEvaluation[] = NO_EVALUATIONS;
   call: ObservedCall | undefined = undefined;

@@ -1,5 +1,6 @@
 import { Socket } from 'node:net';
 import type { RequestHead } from '../exchange/exchange.ts';
+import { NO_CREDENTIALS } from '../identity/authenticator.ts';
 import type { ResponseLike } from './exchange.ts';
 import { ServerRequest } from './server/request.ts';
 
@@ -34,7 +35,14 @@ export function exchangeParts(
     chunked: false,
   } as const;
   const request = new ServerRequest(
-    { ...received, rawHeaders: [], persistent: true, expectsContinue: false, ambiguity: undefined },
+    {
+      ...received,
+      rawHeaders: [],
+      credentials: NO_CREDENTIALS,
+      persistent: true,
+      expectsContinue: false,
+      ambiguity: undefined,
+    },
     new Socket(),
   );
   const discarded: ResponseLike = {

@@ -11,6 +11,16 @@ export const HOP_BY_HOP: ReadonlySet<string> = new Set([
   'transfer-encoding',
   'upgrade',
 ]);
+
+/**
+ * Returns a name in the form in which headers are recognized that must not get through in another notation: in lower case, and
+ * with `-` for `_`, which is the same to servers that pass headers on as environment variables.
+ */
+export function comparableName(name: string): string {
+  const lower = name.toLowerCase();
+  return lower.includes('_') ? lower.replaceAll('_', '-') : lower;
+}
+
 /** Returns the headers whose lower-case names are kept; both are names and values, alternating. */
 export function filterHeaders(headers: readonly string[], isKept: (name: string) => boolean): string[] {
   const kept: string[] = [];

@@ -75,6 +75,7 @@ export function notFound(code: number, message: string, status?: number, data?: 
 /** Error types by HTTP status, as inference APIs name them. */
 const ERROR_TYPES: Readonly<Record<number, string>> = {
   400: 'bad_request',
+  401: 'unauthorized',
   403: 'forbidden',
   404: 'not_found',
   413: 'payload_too_large',

@@ -1,3 +1,4 @@
+import { authorizationOf } from '../identity/authenticator.ts';
 import { PEER_HEADER_PREFIX } from '../identity/peer.ts';
 import type {
   RawHeaders,
@@ -14,6 +15,7 @@ import type { ExchangeObserver, ResponseLike } from './exchange.ts';
 import { filterHeaders, HOP_BY_HOP } from './header-lines.ts';
 import type { PlainOutcome } from './outcome.ts';
 import type { ServerRequest } from './server/request.ts';
+import type { RequestHead } from './server/request-parser.ts';
 
 /** Request headers that the HTTP client sets. */
 const CLIENT_HEADERS: ReadonlySet<string> = new Set(['host', 'content-length', 'expect']);
@@ -29,6 +31,12 @@ export function upstreamRequestHeaders(raw: readonly string[], excluded = NONE):
     raw,
     (name) => CLIENT_HEADERS.has(name) || excluded.has(name) || name.startsWith(PEER_HEADER_PREFIX),
   );
+}
+
+/** Returns the raw headers of a request with its `Authorization`, for an upstream that verifies it itself. */
+export function withAuthorization({ rawHeaders, credentials }: RequestHead): readonly string[] {
+  const values = authorizationOf(credentials);
+  return values.length === 0 ? rawHeaders : [...rawHeaders, ...values.flatMap((value) => ['Authorization', value])];
 }
 
 /** Returns the headers of an upstream response of this status that are sent to the client; `excluded` as above. */

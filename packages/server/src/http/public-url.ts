@@ -42,3 +42,18 @@ export function withoutPrefix(target: string, { prefix }: Pick<PublicUrl, 'prefi
   if (path === '' || path.startsWith('?')) return name === '' ? `/${path}` : `${name}${path}`;
   return path.startsWith('/') && !NO_ENDPOINT.test(path) ? `${name}${path}` : target;
 }
+
+/** Returns the path of a request target, without the prefix and the query. */
+export function pathOf(target: string, publicUrl: Pick<PublicUrl, 'prefix'> | undefined): string {
+  return (publicUrl ? withoutPrefix(target, publicUrl) : target).split('?', 1)[0] ?? '';
+}
+
+const MCP = '/mcp';
+
+/** First segment of the path `/{namespace}/mcp` of an MCP endpoint; undefined for other paths. Part of the hot path. */
+export function namespaceSegment(path: string): string | undefined {
+  const end = (path.endsWith('/') ? path.length - 1 : path.length) - MCP.length;
+  if (!path.startsWith('/') || !path.startsWith(MCP, end)) return undefined;
+  const segment = path.slice(1, end);
+  return segment === '' || segment.includes('/') ? undefined : segment;
+}

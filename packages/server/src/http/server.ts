@@ -15,7 +15,7 @@ import type { ServerResponse } from './server/response.ts';
 
 /** Options of {@link createHttpServer}. */
 export interface HttpServerOptions<E extends HttpExchange>
-  extends Pick<Http1ServerOptions, 'tls' | 'errorResponse' | 'passesOn' | 'isForReplicas'> {
+  extends Pick<Http1ServerOptions, 'tls' | 'errorResponse' | 'passesOn' | 'isForReplicas' | 'credentialHeaders'> {
   /** Milliseconds in which a client must send a whole request; 0 for no limit. */
   readonly readTimeoutMs: number;
   /** Checks Host and Origin. */
@@ -25,8 +25,10 @@ export interface HttpServerOptions<E extends HttpExchange>
   readonly createExchange: (head: RequestHead, request: ServerRequest, response: ServerResponse) => E;
   /** Decides who makes a request that has passed the checks. */
   readonly authenticate: Authenticate;
+  /** Returns the address of the client of a request from this peer; by default the peer is the client. */
+  readonly addressOf?: ((peer: string | undefined, forwardedFor: string | undefined) => string | undefined) | undefined;
   /** Decides by its head whether a request is authenticated; `optional` by default. */
-  readonly requires?: (head: RequestHead) => Requirement;
+  readonly requires?: ((head: RequestHead) => Requirement) | undefined;
   /** Paths of health checks, which any `Host` may request from other machines. */
   readonly probes?: ReadonlySet<string>;
   /** Connections of all listeners; by default they are not limited together. */
@@ -51,10 +53,12 @@ const UNAVAILABLE: Rejected = {
   reason: 'authentication is not available: try again later',
   headers: ['Retry-After', '1'],
 };
-const UNAUTHENTICATED: Rejection = {
+const UNAUTHENTICATED: Rejected = {
+  kind: 'rejected',
   status: 401,
   reason: 'authentication required',
   headers: ['WWW-Authenticate', 'Bearer'],
+  cause: 'there is no credential',
 };
 
 /** Responds to a request. With a `rejection`, the rest of the request body is already being drained. */
@@ -69,17 +73,21 @@ export function createHttpServer<E extends HttpExchange>(
   serve: ServeRequest<E>,
 ): HttpServer {
   const { tls, readTimeoutMs, errorResponse, passesOn, isForReplicas, guard, telemetry, probes, restrict } = options;
-  const { authenticate, requires, createExchange, connections = new ListenerConnections(), maxConnections } = options;
+  const { credentialHeaders, authenticate, addressOf, requires, createExchange, maxConnections } = options;
+  const { connections = new ListenerConnections() } = options;
   const { listener } = telemetry;
   const scheme = tls === undefined ? 'http' : 'https';
   const receive = (request: ServerRequest, response: ServerResponse): void => {
     const { method, url: target, headers, socket } = request;
-    const { ambiguity } = request.head;
+    const { ambiguity, credentials } = request.head;
+    const peer = socket.remoteAddress;
     const head = {
       method,
       target,
       headers,
-      address: socket.remoteAddress,
+      credentials,
+      peer,
+      address: addressOf ? addressOf(peer, headers['x-forwarded-for']?.toString()) : peer,
       listener,
       scheme,
       inBatch: false,
@@ -130,9 +138,14 @@ export function createHttpServer<E extends HttpExchange>(
     serve(exchange, rejection);
   };
   const admit = (exchange: E, authenticated: Principal | Rejected, isRequired: boolean): void => {
-    if (authenticated.kind === 'rejected') return reject(exchange, authenticated);
-    if (authenticated.kind === 'anonymous' && isRequired) return reject(exchange, UNAUTHENTICATED);
-    exchange.principal = authenticated;
+    const isMissing = isRequired && authenticated.kind === 'anonymous';
+    const settled = isMissing ? UNAUTHENTICATED : authenticated;
+    if (settled.kind === 'rejected') {
+      const { cause } = settled;
+      if (cause !== undefined) exchange.facts.rejection = { evaluator: undefined, reason: cause };
+      return reject(exchange, settled);
+    }
+    exchange.principal = settled;
     serve(exchange, undefined);
   };
   const server = createHttp1Server(
@@ -141,6 +154,7 @@ export function createHttpServer<E extends HttpExchange>(
       errorResponse,
       passesOn,
       isForReplicas,
+      credentialHeaders,
       connectStatus: restrict ? 403 : 400,
       keepAliveMs: KEEP_ALIVE_MS,
       headMs: readTimeoutMs > 0 ? Math.min(readTimeoutMs, HEADERS_MS) : HEADERS_MS,

@@ -1,11 +1,39 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import { SERVICE_KEY_PREFIX } from '@sluice/contract/service-key';
 import type { Principal } from './principal.ts';
+
+/**
+ * Values of the credential headers of a request by name in lower case, one for each line. A line in another notation, such as
+ * `X_Forwarded_User`, is taken out as well, and has its own name here: proxies may let it pass. The values are parts of the text of
+ * the head.
+ */
+export type Credentials = ReadonlyMap<string, readonly string[]>;
+
+/** Those of a request without any. */
+export const NO_CREDENTIALS: Credentials = new Map();
+
+const SERVICE_KEY = new RegExp(`${SERVICE_KEY_PREFIX}[A-Za-z0-9_-]{43}`);
+
+/** Whether a value of a header has a key of this service, in whatever notation. */
+export function hasServiceKey(value: string): boolean {
+  return SERVICE_KEY.test(value);
+}
+
+/** Returns the values of `Authorization` for another server, which verifies them itself. It gets no key of this service. */
+export function authorizationOf(credentials: Credentials): readonly string[] {
+  return credentials.get('authorization')?.filter((value) => !hasServiceKey(value)) ?? [];
+}
 
 /** The part of the head of a request that authenticators may read. */
 export interface ReceivedHead {
   /** Path and query. */
   readonly target: string;
+  /** Without the credential headers of the listener. */
   readonly headers: IncomingHttpHeaders;
+  /** Set for each request of a listener. */
+  readonly credentials?: Credentials;
+  /** Address of the connection: of the client, or of a proxy. */
+  readonly peer?: string | undefined;
   /** Address of the client. */
   readonly address: string | undefined;
 }
@@ -14,7 +42,10 @@ export interface ReceivedHead {
 export interface Rejected {
   readonly kind: 'rejected';
   readonly status: 400 | 401 | 403 | 503;
+  /** What the client gets. */
   readonly reason: string;
+  /** Why, for the log; without the credential. The reason, if undefined. */
+  readonly cause?: string;
   /** Headers of the response, such as `WWW-Authenticate`: names and values, alternating. */
   readonly headers?: readonly string[];
 }

@@ -10,6 +10,7 @@ import type { HttpExchange } from '../http/exchange.ts';
 import { forwardedHost, forwardedScheme, type HostRule, refuseForwardedHost } from '../http/host-rule.ts';
 import { notFound, type Outcome, type PlainOutcome, rpcError } from '../http/outcome.ts';
 import type { PublicUrl } from '../http/public-url.ts';
+import { authorizationOf, NO_CREDENTIALS } from '../identity/authenticator.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 
@@ -149,12 +150,13 @@ function openProvider({ upstreamIssuer }: AuthIssuer, proxies?: EgressProxies): 
 
 /** Forwards a request to an endpoint of the provider: its body and the client's credentials. */
 async function forwardToProvider(
-  { headers, body }: HttpExchange,
+  { head, headers, body }: HttpExchange,
   { transport, path }: ProviderConnection,
   endpoint: string,
   log: TargetLogger,
 ): Promise<Outcome> {
-  const { 'content-type': type, authorization } = headers;
+  const { 'content-type': type } = headers;
+  const [authorization = headers.authorization] = authorizationOf(head.credentials ?? NO_CREDENTIALS);
   const sent = [
     ...(type === undefined ? [] : ['content-type', type]),
     ...(authorization === undefined ? [] : ['authorization', authorization]),

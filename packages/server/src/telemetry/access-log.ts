@@ -53,7 +53,7 @@ export class AccessLog {
     if (subject) line += (subject.kind === 'tool' ? TOOL : PROMPT).text(subject.name);
     line += UPSTREAM.text(upstream);
     if (error) line += `,"error_code":${error.code}`;
-    if (rejection) line += `,"evaluator":${jsonString(rejection.evaluator)}`;
+    line += idField('evaluator', rejection?.evaluator);
     if (handled === 'rejected') line += idField('reason', reasonOf(exchange));
     line += ERROR_TYPE.text(failure);
     if (head.inBatch) line += ',"in_batch":true';

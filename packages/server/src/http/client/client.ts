@@ -142,6 +142,8 @@ export interface TransportOptions {
   readonly tls?: ConnectionOptions | undefined;
   /** Headers of requests that do not have them themselves: lower-case names and values, alternating. */
   readonly defaultHeaders?: readonly string[];
+  /** Names of headers that are never sent, whatever a request has: in lower case and without `_`, which is the same as `-`. */
+  readonly droppedHeaders?: ReadonlySet<string> | undefined;
 }
 
 /** {@link TransportOptions} with their defaults. */

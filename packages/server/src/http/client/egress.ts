@@ -1,28 +1,29 @@
 import type { TransportOptions, UpstreamTransport } from './client.ts';
 import { EgressProxies, type ProxySetting } from './egress-proxies.ts';
 import { createTransport } from './pool.ts';
-import type { UpstreamSockets } from './upstream-sockets.ts';
 
 /** Options of {@link Egress.open}. */
-export interface EgressOptions extends Omit<TransportOptions, 'proxy' | 'sockets'> {
+export interface EgressOptions extends Omit<TransportOptions, 'proxy' | 'sockets' | 'droppedHeaders'> {
   /** Setting of the upstream's forward. */
   readonly proxy?: ProxySetting;
 }
 
-/** How the connections to all upstreams leave this machine: through which proxies, and with how many sockets. */
+/** How requests to all upstreams leave this machine: through which proxies, with how many sockets, and without which headers. */
 export class Egress {
   readonly proxies: EgressProxies;
-  readonly #sockets: UpstreamSockets | undefined;
+  readonly #shared: Pick<TransportOptions, 'sockets' | 'droppedHeaders'>;
 
-  /** By default there are no proxies, and no limit. */
-  constructor(proxies: EgressProxies = new EgressProxies(), sockets?: UpstreamSockets) {
+  /** By default there are no proxies and no limit, and nothing is dropped. */
+  constructor(
+    proxies: EgressProxies = new EgressProxies(),
+    shared: Pick<TransportOptions, 'sockets' | 'droppedHeaders'> = {},
+  ) {
     this.proxies = proxies;
-    this.#sockets = sockets;
+    this.#shared = shared;
   }
 
   /** Creates the transport of an http or https URL; does not connect yet. Throws TypeError for an invalid URL. */
   open(address: string, { proxy, ...options }: EgressOptions = {}): UpstreamTransport {
-    const sockets = this.#sockets;
-    return createTransport(address, { ...options, proxy: this.proxies.for(new URL(address), proxy), sockets });
+    return createTransport(address, { ...options, ...this.#shared, proxy: this.proxies.for(new URL(address), proxy) });
   }
 }

@@ -69,7 +69,7 @@ export class ConnectionPool implements UpstreamTransport, ConnectionOwner, IdleC
     const { connectTimeoutMs = 5_000, keepAliveMs = 4_000, maxDecodedBytes = MAX_DECODED_BYTES } = options;
     this.settings = { ...options, connectTimeoutMs, keepAliveMs, maxDecodedBytes };
     this.#isSecure = url.protocol === 'https:' || options.proxy?.url.protocol === 'https:';
-    this.#encoder = new RequestEncoder(url, options.defaultHeaders, options.proxy);
+    this.#encoder = new RequestEncoder(url, options);
     this.redirects = new Redirects(this, (call, path) => this.#resend(call, path));
     this.#sockets = options.sockets;
     this.#sockets?.add(this);

@@ -143,6 +143,24 @@ describe('RequestEncoder', () => {
     );
   });
 
+  it('does not send dropped headers in any notation, also the second time', () => {
+    const droppedHeaders = new Set(['x-forwarded-user', 'x-sluice-authorization', 'accept-encoding']);
+    const defaultHeaders = ['accept-encoding', 'gzip'];
+    const to = new RequestEncoder(new URL('http://a/'), { droppedHeaders, defaultHeaders });
+    const sent = (...headers: string[]) => text(to.encode({ method: 'GET', headers })).split('keep-alive\r\n')[1];
+    for (const _ of [1, 2, 3]) {
+      expect(sent('X-Forwarded-User', 'ann', 'x', '1')).toBe('x: 1\r\naccept-encoding: gzip\r\n\r\n');
+      expect(sent('x_FORWARDED_user', 'ann', 'x-sluice-authorization', 'b', 'Accept-Encoding', 'br')).toBe(
+        'accept-encoding: gzip\r\n\r\n',
+      );
+    }
+    expect(sent('x-forwarded-user', 'long'.repeat(1_000), 'x-forwarded-users', '1')).toBe(
+      'x-forwarded-users: 1\r\naccept-encoding: gzip\r\n\r\n',
+    );
+    for (let n = 0; n < 1_000; n++) sent(`x-${n}`, '');
+    expect(sent('X_Sluice-Authorization', 'b')).toBe('accept-encoding: gzip\r\n\r\n');
+  });
+
   it('accepts further names when the cache is full', () => {
     const to = encoder();
     for (let n = 0; n < 1_000; n++) to.encode({ method: 'GET', headers: [`x-${n}`, ''] });

@@ -1,16 +1,17 @@
 import type { Socket } from 'node:net';
 import { detach } from '@sluice/protocol/text';
-import { HeaderLines, HOP_BY_HOP, TOKEN } from '../header-lines.ts';
+import { comparableName, HeaderLines, HOP_BY_HOP, TOKEN } from '../header-lines.ts';
 import type { ServerRequest } from '../server/request.ts';
 import type { RequestBody } from '../server/request-body.ts';
-import type { BodySink, StreamedBody, UpstreamRequest } from './client.ts';
-import type { EgressProxy } from './egress-proxies.ts';
+import type { BodySink, StreamedBody, TransportOptions, UpstreamRequest } from './client.ts';
 
 const NO_TARGET = /[^\x21-\x7e]/;
 /** Methods that send `Content-Length: 0` without a body (RFC 9110 8.6). */
 const WITH_BODY: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH']);
 /** Headers that frame the message or control the connection; callers cannot set them. */
 const RESERVED: ReadonlySet<string> = new Set([...HOP_BY_HOP, 'host', 'content-length', 'expect']);
+/** Meaning of a line that is not sent. */
+const DROPPED = Symbol('dropped');
 /** Heads up to this length are compared with the next ones. */
 const MAX_CACHED_LENGTH = 2 * 1024;
 
@@ -32,9 +33,11 @@ export class RequestEncoder {
   /** Lines of default headers by lower-case name, and all of them. */
   readonly #defaults = new Map<string, string>();
   readonly #allDefaults: string;
-  /** The meaning of a line is the name of the default header that it replaces. */
+  readonly #dropped: ReadonlySet<string> | undefined;
+  /** The meaning of a line is the name of the default header that it replaces, unless it is dropped. */
   readonly #lines = new HeaderLines((name) => {
     if (RESERVED.has(name)) throw new TypeError(`header ${name} is set by the client`);
+    if (this.#dropped?.has(comparableName(name))) return DROPPED;
     return this.#defaults.has(name) ? name : undefined;
   });
   /** The last head up to its length: requests in one session often have the same one. */
@@ -43,8 +46,9 @@ export class RequestEncoder {
   #lastHeaders: readonly string[] | undefined = undefined;
   #lastText = '';
 
-  /** `defaultHeaders`: those of requests without them, lower-case names and values, alternating. */
-  constructor(url: URL, defaultHeaders: readonly string[] = [], proxy?: EgressProxy) {
+  constructor(url: URL, options: Pick<TransportOptions, 'defaultHeaders' | 'droppedHeaders' | 'proxy'> = {}) {
+    const { defaultHeaders = [], droppedHeaders, proxy } = options;
+    this.#dropped = droppedHeaders;
     for (let index = 0; index < defaultHeaders.length; index += 2) {
       const name = defaultHeaders[index] ?? '';
       this.#defaults.set(name, `${name}: ${defaultHeaders[index + 1]}\r\n`);
@@ -99,6 +103,7 @@ export class RequestEncoder {
     for (let index = 0; index < headers.length; index += 2) {
       const line = this.#lines.line(headers[index] ?? '', headers[index + 1]);
       copied.push(line.name, line.value);
+      if (line.meaning === DROPPED) continue;
       text += line.text;
       if (line.meaning !== undefined) replaced = [...(replaced ?? []), line.meaning];
     }

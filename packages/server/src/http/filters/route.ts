@@ -8,7 +8,7 @@ import type { UpstreamError } from '../client/errors.ts';
 import { type Clusters, cluster } from '../clusters.ts';
 import type { HttpExchange } from '../exchange.ts';
 import { httpProblem } from '../outcome.ts';
-import { ProxiedExchange, upstreamRequestHeaders } from '../proxy.ts';
+import { ProxiedExchange, upstreamRequestHeaders, withAuthorization } from '../proxy.ts';
 import { InvalidSettingError, path, requiredHeaders, textSchema } from '../settings.ts';
 
 const host = textSchema('host, host:port, [ipv6] or [ipv6]:port', (text) => {
@@ -95,7 +95,7 @@ export function loadBalancer({ clusters, proxyLog }: LoadBalancerParts): Filter 
         const plan = {
           transport: target.transport,
           path: exchange.path === '*' ? '*' : `${target.pathPrefix}${exchange.path}${exchange.query}`,
-          headers: [...upstreamRequestHeaders(request.head.rawHeaders), ...exchange.addedHeaders],
+          headers: [...upstreamRequestHeaders(withAuthorization(request.head)), ...exchange.addedHeaders],
           body,
           responseHeaders: exchange.responseHeaders,
           failureResponse: () => unreachable,

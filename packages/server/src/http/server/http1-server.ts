@@ -3,6 +3,7 @@ import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import { InputTurns } from '../input-turns.ts';
 import { Connection, type ConnectionOwner, type ConnectionSettings } from './connection.ts';
 import type { ServerRequest } from './request.ts';
+import { checkCredentialHeaders } from './request-parser.ts';
 import { ResponseTurn, type ServerResponse } from './response.ts';
 import { HeadEncoder } from './response-head.ts';
 
@@ -31,13 +32,14 @@ export interface Http1ServerOptions extends ConnectionSettings {
  * Creates an HTTP/1.1 server on sockets. Compared with node:http it has no stream objects per request, parses a head that repeats
  * only once, and writes a response in one piece: that saves about 8 µs per request (bench/README.md, "Where the time goes").
  * Requests that are malformed are rejected without calling `serve`; it gets those that are ambiguous
- * ({@link RequestHead.ambiguity}), and must close their connection.
+ * ({@link RequestHead.ambiguity}), and must close their connection. Throws TypeError for names that cannot be credential headers.
  */
 export function createHttp1Server(
   options: Http1ServerOptions,
   serve: (request: ServerRequest, response: ServerResponse) => void,
 ): HttpServer {
   const { tls, checkMs } = options;
+  checkCredentialHeaders(options);
   const connections = new Set<Connection>();
   const owner: ConnectionOwner = {
     settings: options,

@@ -1,6 +1,7 @@
 import { type IncomingHttpHeaders, METHODS } from 'node:http';
+import { type Credentials, NO_CREDENTIALS } from '../../identity/authenticator.ts';
 import { MAX_PRINCIPAL_BYTES, PEER_HEADER_PREFIX } from '../../identity/peer.ts';
-import { filterHeaders } from '../header-lines.ts';
+import { comparableName, HOP_BY_HOP, TOKEN } from '../header-lines.ts';
 import {
   lineEnd,
   MAX_HEAD_BYTES,
@@ -22,6 +23,8 @@ export interface RequestHead {
   readonly headers: IncomingHttpHeaders;
   /** Names and values, alternating, in their original case. */
   readonly rawHeaders: string[];
+  /** What was taken out of both. */
+  readonly credentials: Credentials;
   /** Length of the body in bytes; -1 if the head has none. */
   readonly contentLength: number;
   readonly chunked: boolean;
@@ -39,6 +42,11 @@ export interface RequestParserOptions {
   readonly passesOn?: boolean | undefined;
   /** Whether clients are other replicas, with headers that these add; from others, headers with such names are dropped. */
   readonly isForReplicas?: boolean | undefined;
+  /**
+   * Names of headers that prove who makes a request, in lower case and without `_`. Their lines are taken out of the headers, so
+   * that nothing can pass them on. See {@link checkCredentialHeaders}.
+   */
+  readonly credentialHeaders?: ReadonlySet<string> | undefined;
 }
 
 /** Each method is one text for all requests, which is compared faster than one from a request. */
@@ -76,6 +84,24 @@ const SINGLE: ReadonlySet<string> = new Set([
   'user-agent',
 ]);
 
+const NONE: ReadonlySet<string> = new Set();
+
+/** Headers that the parser and the checks of a request read; without them, a request would mean something else. */
+const NO_CREDENTIAL: ReadonlySet<string> = new Set([...HOP_BY_HOP, 'host', 'origin', 'content-length', 'expect']);
+
+/** Throws TypeError for names of credential headers that no line can have, or whose lines are needed otherwise. */
+export function checkCredentialHeaders({ credentialHeaders = NONE }: RequestParserOptions): void {
+  for (const name of credentialHeaders) {
+    if (
+      !TOKEN.test(name) ||
+      name !== comparableName(name) ||
+      name.startsWith(PEER_HEADER_PREFIX) ||
+      NO_CREDENTIAL.has(name)
+    )
+      throw new TypeError(`header ${JSON.stringify(name)} cannot be a credential`);
+  }
+}
+
 /**
  * Creates the parser of the requests on one connection. It is stricter than that of node:http, which also accepts bytes that
  * RFC 9112 does not allow; both interpret what they accept in the same way (request-parser.fuzz.test.ts).
@@ -102,7 +128,8 @@ const REQUEST_FORMAT: Omit<MessageFormat<RequestHead>, 'parseHead'> = {
   },
 };
 
-function parseHead(text: string, { passesOn = false, isForReplicas }: RequestParserOptions): RequestHead {
+function parseHead(text: string, options: RequestParserOptions): RequestHead {
+  const { passesOn = false, isForReplicas, credentialHeaders } = options;
   const methodEnd = text.indexOf(' ');
   const given = text.slice(0, methodEnd);
   const method = KNOWN_METHODS.get(given) ?? given;
@@ -115,7 +142,7 @@ function parseHead(text: string, { passesOn = false, isForReplicas }: RequestPar
   if (!text.startsWith('HTTP/1.', urlEnd + 1) || (minor !== 0 && minor !== 1) || text.charCodeAt(urlEnd + 9) !== CR) {
     throw new MalformedMessage('invalid version');
   }
-  let rawHeaders = parseFields(text, lineEnd(text, urlEnd + 9) + 2);
+  const rawHeaders = parseFields(text, lineEnd(text, urlEnd + 9) + 2);
 
   if (rawHeaders.length > 2 * MAX_LINES)
     throw new MalformedMessage(`too many header lines: the limit is ${MAX_LINES}, which is fixed`, 'too-large');
@@ -125,14 +152,26 @@ function parseHead(text: string, { passesOn = false, isForReplicas }: RequestPar
   let encodings = 0;
   let closes = false;
   let keepsAlive = minor === 1;
-  let isForged = false;
+  /** The lines that stay, once one was taken out. */
+  let kept: string[] | undefined;
+  let credentials: Map<string, string[]> | undefined;
   for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
-    const name = (rawHeaders[index] ?? '').toLowerCase();
+    const rawName = rawHeaders[index] ?? '';
+    const name = rawName.toLowerCase();
     const value = rawHeaders[index + 1] ?? '';
     if (!isForReplicas && name.startsWith(PEER_HEADER_PREFIX)) {
-      isForged = true;
+      kept ??= rawHeaders.slice(0, index);
       continue;
     }
+    if (credentialHeaders !== undefined) {
+      if (credentialHeaders.has(comparableName(name))) {
+        kept ??= rawHeaders.slice(0, index);
+        credentials ??= new Map();
+        credentials.getOrInsertComputed(name, () => []).push(value);
+        continue;
+      }
+    }
+    kept?.push(rawName, value);
     addHeader(headers, name, value);
     switch (name) {
       case 'host':
@@ -153,7 +192,6 @@ function parseHead(text: string, { passesOn = false, isForReplicas }: RequestPar
         break;
     }
   }
-  if (isForged) rawHeaders = filterHeaders(rawHeaders, (name) => !name.startsWith(PEER_HEADER_PREFIX));
   if (encodings > 0 && contentLength >= 0) throw new MalformedMessage('both Content-Length and Transfer-Encoding');
   const httpVersion = minor === 1 ? '1.1' : '1.0';
   const url = passesOn && !target.startsWith('/') ? originForm(target, headers.host) : target;
@@ -164,7 +202,8 @@ function parseHead(text: string, { passesOn = false, isForReplicas }: RequestPar
     url,
     httpVersion,
     headers,
-    rawHeaders,
+    rawHeaders: kept ?? rawHeaders,
+    credentials: credentials ?? NO_CREDENTIALS,
     contentLength,
     chunked: encodings > 0,
     persistent: keepsAlive && !closes,

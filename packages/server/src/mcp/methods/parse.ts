@@ -11,6 +11,7 @@ import { z } from 'zod';
 import { appToolCall } from '../../access/app-tools.ts';
 import { conditions } from '../../http/chain.ts';
 import { notFound, rpcError } from '../../http/outcome.ts';
+import { namespaceSegment } from '../../http/public-url.ts';
 import { byteLimit } from '../../http/settings.ts';
 import type { Registry } from '../../registry/registry.ts';
 import type { Forwards } from '../../upstreams/forwards.ts';
@@ -86,16 +87,6 @@ function parsePost(exchange: McpExchange, limits: MessageLimits): McpOutcome | u
 function setEraFromHeader(exchange: McpExchange): undefined {
   const version = exchange.headers[HEADER_PROTOCOL_VERSION];
   if (typeof version === 'string' && MODERN_VERSIONS.includes(version)) exchange.era = 'modern';
-}
-
-const MCP = '/mcp';
-
-/** First segment of the path `/{namespace}/mcp` of an MCP endpoint; undefined for other paths. Part of the hot path. */
-function namespaceSegment(path: string): string | undefined {
-  const end = (path.endsWith('/') ? path.length - 1 : path.length) - MCP.length;
-  if (!path.startsWith('/') || !path.startsWith(MCP, end)) return undefined;
-  const segment = path.slice(1, end);
-  return segment === '' || segment.includes('/') ? undefined : segment;
 }
 
 /** Returns the name of the namespace whose MCP endpoint this path is; undefined for other paths. */

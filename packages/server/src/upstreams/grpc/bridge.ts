@@ -62,12 +62,12 @@ function targetAt(service: ServiceEntry): ToolTarget {
 }
 
 function toolInvoker(parts: GrpcParts, tool: Entry, service: ServiceEntry): ServiceExecutor {
-  const { loadGrpc, settings, log } = parts;
+  const { loadGrpc, settings, droppedHeaders, log } = parts;
   return {
     target: targetAt(service),
     call(permit, client, requestId) {
       const args = parseArguments(permit.message);
-      const request = toolRequest(tool, args);
+      const request = toolRequest(tool, args, droppedHeaders);
       return {
         request: describeUpstreamRequest('tool.ToolInvoker/InvokeTool', tool, serviceAddress(service)),
         summary: toolSummary(Object.keys(args), Object.keys(request.headers)),

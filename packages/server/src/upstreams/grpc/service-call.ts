@@ -17,6 +17,8 @@ export interface GrpcParts {
   readonly registry: Pick<Registry, 'current'>;
   readonly loadGrpc: () => Promise<Grpc>;
   readonly settings: CallSettings;
+  /** Names of headers that no service gets for the request that it makes. */
+  readonly droppedHeaders?: ReadonlySet<string> | undefined;
   readonly log: TargetLogger;
 }
 

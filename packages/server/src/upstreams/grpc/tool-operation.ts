@@ -3,6 +3,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/
 import { members } from '@sluice/protocol/json/text';
 import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import { paramText } from '@sluice/protocol/mcp/message-text';
+import { comparableName } from '../../http/header-lines.ts';
 import type { Entry } from '../../registry/entries.ts';
 import type { UpstreamRequestInfo } from '../../telemetry/call-observer.ts';
 import { AUTH_PREFIX } from '../../telemetry/tool-calls/event.ts';
@@ -115,23 +116,24 @@ export interface BuiltToolRequest extends ToolInvokeRequest {
 }
 
 /**
- * Builds the request to invoke a tool. Throws CallError INVALID_ARGUMENTS if a required parameter is missing,
+ * Builds the request to invoke a tool, without headers whose names ({@link comparableName}) are `dropped`. Throws CallError INVALID_ARGUMENTS if a required parameter is missing,
  * TOOL_DEFINITION_ERROR if a header defined by the tool has no value.
  */
-export function toolRequest(tool: Entry, args: ArgumentTexts): BuiltToolRequest {
+export function toolRequest(tool: Entry, args: ArgumentTexts, dropped?: ReadonlySet<string>): BuiltToolRequest {
   const schema = objectMember(tool.definition, 'inputSchema');
   const properties = objectMember(schema, 'properties');
   requireArguments(schema.required, args);
   const hasBody = Object.hasOwn(properties, BODY);
   const texts = argumentEntries(args);
   const rest = texts.filter(([name]) => !isHeaderArgument(name) && !(hasBody && name === BODY));
+  const headers = [...buildHeaders(tool.name, properties, args, texts)];
   return {
     uri: stringMember(tool.members, 'uri'),
     body: (hasBody && jsonToText(args[BODY])) || '',
     arguments: Object.fromEntries(rest),
     configurationURI: stringMember(tool.members, 'configurationURI'),
     secretsURI: stringMember(tool.members, 'secretsURI'),
-    headers: Object.fromEntries(buildHeaders(tool.name, properties, args, texts)),
+    headers: Object.fromEntries(headers.filter(([name]) => !dropped?.has(comparableName(name)))),
   };
 }
 

@@ -149,6 +149,15 @@ describe('the request to invoke a tool', () => {
     expect(requestOf(given, `{"properties":${properties}}`).headers).toEqual(expected);
   });
 
+  it('has no dropped header in any notation, whoever sets it', () => {
+    const given =
+      '{"service_meta_X-Forwarded-User":"ann","service_auth_x_forwarded_USER":"ann","x-forwarded_user":"ann","service_meta_x":"1"}';
+    const tool = toolOf(`{"properties":{"x-forwarded_user":{${HEADER}},"X_Forwarded_User":{${HEADER},"value":"ann"}}}`);
+    const args = parseArguments({ text: `{"params":{"arguments":${given}}}` });
+    expect(toolRequest(tool, args, new Set(['x-forwarded-user'])).headers).toEqual({ x: '1' });
+    expect(Object.keys(toolRequest(tool, args).headers)).toHaveLength(5);
+  });
+
   it('treats __proto__ as an ordinary name, also over the wire', () => {
     const given = '{"__proto__":"a","service_meta___proto__":"m"}';
     const { requestSerialize, requestDeserialize } = loadProtocols().toolInvoker.InvokeTool;

@@ -50,3 +50,22 @@ export function labelHeaders(text: string): readonly string[] {
   const names = commaList(text).map((name) => name.toLowerCase());
   return names.filter((name) => FIELD_NAME.test(name) && !isNeverCopied(name));
 }
+
+/**
+ * Returns {@link labelHeaders} without the `excluded` names, which are lower case with `-` for `_`. `warn` is called for the first
+ * label that names one of them.
+ */
+export function labelHeadersWithout(
+  excluded: ReadonlySet<string>,
+  warn: (name: string, label: string) => void,
+): typeof labelHeaders {
+  const warned = new Set<string>();
+  return (text) =>
+    labelHeaders(text).filter((name) => {
+      const comparable = name.replaceAll('_', '-');
+      if (!excluded.has(comparable)) return true;
+      if (!warned.has(comparable)) warn(name, text);
+      warned.add(comparable);
+      return false;
+    });
+}
