@@ -246,6 +246,23 @@ describe('diagnostics of a service', () => {
     expect((await checksOf(behindLogin)).get('ports')).toMatchObject({ status: 'ok' });
     await behindLogin.stop();
   });
+
+  it('warn of identity without roles', async () => {
+    const file = join(folder, 'identity.yaml');
+    const withIdentity = async (settings: string) => {
+      await writeFile(file, `identity: { proxy: { trusted: [127.0.0.1/32] }, ${settings} }`);
+      const other = await startTestService({ SERVICE_MCP_LISTEN: '0.0.0.0:0' }, ['--service-config', file]);
+      const checks = await checksOf(other);
+      await other.stop();
+      return [checks.get('ports')?.status, checks.get('roles')];
+    };
+    expect(await withIdentity('')).toMatchObject([
+      'warning',
+      { status: 'warning', message: 'whoever reaches the management port can change everything' },
+    ]);
+    expect(await withIdentity('anonymous: deny, roles: { admin: ["*"] }')).toMatchObject(['ok', { status: 'ok' }]);
+    expect((await checksOf(service)).has('roles')).toBe(false);
+  });
 });
 
 describe('sluice doctor', () => {

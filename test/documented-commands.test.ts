@@ -1,7 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Command } from 'commander';
 import { expect, it } from 'vitest';
 import { findCommand } from '../packages/cli/src/command-words.ts';
 import { createProgram } from '../packages/cli/src/program.ts';
@@ -18,8 +17,10 @@ function pages(): string[] {
   return names.filter((name) => name.endsWith('.md')).map((name) => join(DOCS, name));
 }
 
+type Program = Awaited<ReturnType<typeof createProgram>>;
+
 /** The word of a line that is no command, with those before it; undefined if all are. */
-function unknownCommand(program: Command, line: string): string | undefined {
+function unknownCommand(program: Program, line: string): string | undefined {
   const words = /^[a-z][a-z -]*/.exec(line)?.[0].trim().split(' ') ?? [];
   let command = program;
   for (const [at, word] of words.entries()) {

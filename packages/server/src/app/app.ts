@@ -14,7 +14,7 @@ import { type BoundListener, bind, createListeners } from './listeners.ts';
 import { openManagement, type ProcessState } from './management.ts';
 import { addPolicy } from './policy.ts';
 import { addSessions } from './sessions.ts';
-import { logProxies, startFields, warnReachable, warnUnboundSecrets } from './start-log.ts';
+import { logProxies, startFields, warnReachable, warnUnboundSecrets, warnWithoutRoles } from './start-log.ts';
 import { addTelemetry } from './telemetry.ts';
 import { addUpstreams } from './upstreams.ts';
 import { reachableUrl } from './welcome.ts';
@@ -65,7 +65,7 @@ export async function startService(config: Config, logger: Logger, parts: Servic
 async function start(
   config: Config,
   logger: Logger,
-  { droppedLines = () => 0, compiler = new ActionCompiler(), files = diskFiles(), openResponseTimes }: ServiceParts,
+  { droppedLines = () => 0, compiler = new ActionCompiler(), files = diskFiles(), ...optional }: ServiceParts,
 ): Promise<Service> {
   const state: ProcessState = { startedAt: Date.now(), ready: false, addresses: {} };
   await using open = new AsyncDisposableStack();
@@ -76,8 +76,8 @@ async function start(
     logger,
     files,
     compiler,
-    openResponseTimes,
     droppedLines,
+    ...optional,
     open,
     lastExportMs,
   });
@@ -120,6 +120,7 @@ async function announceStart(
 ): Promise<void> {
   const log = logger.target('service');
   const { persist, proxies, pipeline } = config;
+  const { identity } = config.bootstrap;
   await replica?.announce(addresses.peer);
   log.info('started', { ...startFields(config), ...(replica && { replica: replicaId }) });
   log.info('listening', addresses);
@@ -127,7 +128,8 @@ async function announceStart(
     open.defer(await announceAddress(persist.path, files, reachableUrl(addresses.management)));
   }
   logProxies(log, proxies);
-  warnReachable(log, addresses, pipeline);
+  warnReachable(log, addresses, { ...pipeline, identity });
+  warnWithoutRoles(log, identity);
   await warnUnboundSecrets(log, secrets);
 }
 

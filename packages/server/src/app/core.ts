@@ -4,6 +4,7 @@ import { Egress } from '../http/client/egress.ts';
 import { UpstreamSockets } from '../http/client/upstream-sockets.ts';
 import { openFilesLimit, socketLimits } from '../http/open-files.ts';
 import { Secrets } from '../http/secrets/secrets.ts';
+import { createIdentity } from '../identity/identity.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import type { OpenResponseTimes } from '../mcp/open-responses.ts';
 import type { ComponentCompiler } from '../policy/sandbox/action.ts';
@@ -25,7 +26,7 @@ export interface CoreOptions {
   readonly logger: Logger;
   readonly files: Files;
   readonly compiler: ComponentCompiler;
-  readonly openResponseTimes: OpenResponseTimes | undefined;
+  readonly openResponseTimes?: OpenResponseTimes | undefined;
   /** Returns the number of lost log lines. */
   readonly droppedLines: () => number;
   /** Open resources, which are closed in reverse order; a failing one does not prevent the others. */
@@ -40,6 +41,7 @@ export type Core = Awaited<ReturnType<typeof openCore>>;
 /** Opens the stored state, which is locked from then on, and creates what has no dependencies but the configuration. */
 export async function openCore(options: CoreOptions) {
   const { config, open } = options;
+  const identity = createIdentity(config.bootstrap.identity);
   const closing = <Part extends { close(): unknown } | undefined>(part: Part): Part => {
     open.defer(async () => void (await part?.close()));
     return part;
@@ -55,6 +57,7 @@ export async function openCore(options: CoreOptions) {
   return {
     ...storage,
     closing,
+    identity,
     registry,
     sockets,
     interactions,
@@ -63,7 +66,10 @@ export async function openCore(options: CoreOptions) {
     calls: closing(new InFlightCalls({ idleMs, totalMs })),
     sealer: await openSealer(storage),
     secrets: new Secrets(config.secrets),
-    egress: new Egress(proxies, new UpstreamSockets(sockets.upstreams)),
+    egress: new Egress(proxies, {
+      sockets: new UpstreamSockets(sockets.upstreams),
+      droppedHeaders: identity.droppedHeaders,
+    }),
     stateEvents: new StateEvents(),
   };
 }

@@ -25,8 +25,9 @@ export type Listeners = ReturnType<typeof createListeners>;
 
 /** Creates the servers of the pipeline's listeners with their chains, and that for other replicas. */
 export function createListeners(parts: Parts) {
-  const { config, logger, registry, events, requests, replica, sockets, toolCalls, interactions } = parts;
-  const { pipeline, allowedHosts, corsOrigin, publicUrl } = config;
+  const { config, logger, registry, events, requests, replica, identity } = parts;
+  const { sockets, toolCalls, interactions } = parts;
+  const { pipeline, allowedHosts, corsOrigin, publicUrl, auth } = config;
   const guard = createHostOriginGuard({ allowedHosts, corsOrigin, publicUrl });
   const chainParts = chainPartsOf(parts);
   const chains = pipeline.listeners.map((listener) => ({
@@ -39,7 +40,8 @@ export function createListeners(parts: Parts) {
   );
   const openResponses = new OpenResponses(parts.openResponseTimes);
   const bodies = new BodyBudget(config.maxBodiesBytes);
-  const listening = { guard, events, openResponses, logger, requests, registry, bodies, publicUrl, connections };
+  const served = { events, openResponses, logger, requests, registry, bodies, publicUrl };
+  const listening = { ...served, guard, connections, identity, auth };
   const servers = chains.map(({ listener, chain }) => {
     const allow = listener.name === INFERENCE_LISTENER ? pipeline.inferenceAllow : undefined;
     return { listener, server: pipelineListener(listener, { ...listening, chain, allow }) };

@@ -1,7 +1,7 @@
-import { proxyHeaders } from '../identity/proxy-headers.ts';
+import { pathOf } from '../http/public-url.ts';
 import { LegacyBackendProxy } from '../management/legacy-backend.ts';
 import { Plugins } from '../management/plugins.ts';
-import { Management, managementTelemetry } from '../management/server.ts';
+import { Management, managementMcpNamespace, managementTelemetry } from '../management/server.ts';
 import { MetricSource } from '../telemetry/metrics/metric-source.ts';
 import { provisioner } from '../upstreams/grpc/provisioning.ts';
 import type { Parts } from './inference.ts';
@@ -22,12 +22,13 @@ export interface ProcessState {
 
 /** Creates the management API, and the export of all metrics. */
 export async function openManagement(parts: Parts, { chains, listening }: Listeners, state: ProcessState) {
-  const { config, logger, requests, replica, shared, sharing, egress, closing, open, lastExportMs } = parts;
+  const { config, logger, requests, replica, shared, sharing, identity, egress, closing, open, lastExportMs } = parts;
   const { classicUrl, pluginsPath, bootstrap, consoleUrl, proxies, bridgeGrpc: settings } = config;
   const metricSource = new MetricSource(() => [...requests.metrics.metrics(), ...stateMetrics(parts)]);
   const telemetry = managementTelemetry(requests);
   const log = logger.target('service::mgmt');
   const onFailure = ({ message }: Error) => log.warn(`legacy backend: ${message}`);
+  const namespaceOf = (target: string) => managementMcpNamespace(pathOf(target, consoleUrl));
   const management = closing(
     new Management({
       ...parts,
@@ -44,7 +45,8 @@ export async function openManagement(parts: Parts, { chains, listening }: Listen
       peers: replica?.peers,
       replicas: async () => (replica && sharing ? await replica.list(sharing) : []),
       telemetry,
-      authenticate: proxyHeaders(),
+      identity: identity.on('management', namespaceOf),
+      may: identity.may,
       serveMcp: managementMcpHandler(chains, { ...listening, telemetry }, consoleUrl),
     }),
   );

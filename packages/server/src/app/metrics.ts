@@ -1,4 +1,5 @@
 import type { EvaluatorMetrics, FilterMetrics, ServiceHealth } from '@sluice/contract';
+import type { Identity } from '../identity/identity.ts';
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { OpenStreams } from '../mcp/open-streams.ts';
 import type { Kind, ServiceEntry } from '../registry/entries.ts';
@@ -39,6 +40,7 @@ export interface MeasuredParts {
   readonly taskEvents: Pick<TaskEvents, 'ended'>;
   readonly openStreams: Pick<OpenStreams, 'size'>;
   readonly droppedLines: () => number;
+  readonly identity?: Pick<Identity, 'ignored'>;
   /** Undefined for a single process. */
   readonly replica?: Pick<Replica, 'shared' | 'handedOff'> | undefined;
 }
@@ -102,8 +104,15 @@ export function stateMetrics(parts: MeasuredParts): Metric[] {
       parts.droppedLines(),
     ),
     upDownCounter('sluice.stream.active', '{stream}', 'Long-lived streams', parts.openStreams.size),
+    ...identityMetrics(parts),
     ...replicaMetrics(parts),
   ];
+}
+
+function identityMetrics({ identity }: MeasuredParts): Metric[] {
+  if (identity?.ignored === undefined) return [];
+  const description = 'Requests whose identity headers were ignored, as their peer is no trusted proxy';
+  return [counter('sluice.identity.ignored', '{request}', description, identity.ignored)];
 }
 
 function replicaMetrics({ replica }: MeasuredParts): Metric[] {

@@ -7,12 +7,12 @@ import { headers, pathRewrite, staticResponse } from '../http/filters/rewrite.ts
 import { loadBalancer, router } from '../http/filters/route.ts';
 import type { ListenerConnections } from '../http/listener-connections.ts';
 import { httpProblem } from '../http/outcome.ts';
-import { type PublicUrl, withoutPrefix } from '../http/public-url.ts';
+import { namespaceSegment, type PublicUrl, pathOf, withoutPrefix } from '../http/public-url.ts';
 import type { HostOriginGuard } from '../http/request-validation.ts';
 import type { ErrorResponse } from '../http/server/connection.ts';
 import type { HttpServer } from '../http/server/http1-server.ts';
 import { createHttpServer, type ServeRequest } from '../http/server.ts';
-import { proxyHeaders } from '../identity/proxy-headers.ts';
+import type { Identity } from '../identity/identity.ts';
 import { createInferenceRestriction, type InferenceAllow } from '../inference/allow.ts';
 import { serviceIntercept } from '../inference/recorder.ts';
 import { managementMcpNamespace } from '../management/server.ts';
@@ -20,7 +20,7 @@ import type { DiscoveryWaits } from '../mcp/discovery-waits.ts';
 import { type FindMissing, McpExchange, type McpFilter, type McpOutcome } from '../mcp/exchange.ts';
 import { requestHandler, type ServingOptions } from '../mcp/listener.ts';
 import { mcp, namespaceAt, namespaceCheck, serviceNamespace } from '../mcp/methods/parse.ts';
-import { isOAuthPath, serviceWellKnown } from '../mcp/oauth-metadata.ts';
+import { type AuthIssuer, isOAuthPath, serviceWellKnown } from '../mcp/oauth-metadata.ts';
 import type { OpenResponses } from '../mcp/open-responses.ts';
 import { countedMethod, type MethodParts, serviceMethods } from '../mcp/service-methods.ts';
 import type { EventStore } from '../mcp/sessions/event-store.ts';
@@ -128,6 +128,9 @@ function makeFilter(settings: LoadedSettings, parts: ChainParts, findMissing: Fi
 export interface PipelineListenerOptions {
   readonly chain: McpFilter;
   readonly guard: HostOriginGuard;
+  readonly identity: Identity;
+  /** The identity provider, whose endpoints are open. */
+  readonly auth: AuthIssuer | undefined;
   readonly events: EventStore;
   readonly openResponses: OpenResponses;
   readonly logger: Logger;
@@ -149,8 +152,16 @@ export const READ_TIMEOUT_MS = 300_000;
 /** The server of one of the pipeline's listeners. The caller listens and closes. */
 export function pipelineListener(listener: LoadedListener, options: PipelineListenerOptions): HttpServer {
   const { name, keyPair, readTimeoutMs, maxConnections } = listener;
-  const { guard, requests, allow, connections } = options;
+  const { guard, requests, allow, connections, publicUrl, auth } = options;
   const servesMcp = hasMcp(listener);
+  const identity = options.identity.on(servesMcp ? 'mcp' : 'inference', (target) =>
+    namespaceSegment(pathOf(target, publicUrl)),
+  );
+  const { requirement } = identity;
+  const answersPreflights = listener.filters.some(({ settings }) => isUnconditional(settings, 'cors'));
+  /** Where clients learn how to authenticate. What is passed on to other servers is not open. */
+  const isOpen = (method: string, path: string) =>
+    servesMcp && ((auth !== undefined && isOAuthPath(path)) || (method === 'OPTIONS' && answersPreflights));
   const target = servesMcp ? 'service::mcp::access' : 'service::inference::access';
   const telemetry = new RequestTelemetry(name, target, requests);
   const serving = servingOptions(listener, { ...options, telemetry });
@@ -164,7 +175,8 @@ export function pipelineListener(listener: LoadedListener, options: PipelineList
       ...(allow && { restrict: createInferenceRestriction(allow) }),
       passesOn: !servesMcp,
       errorResponse: malformedResponse(serving, guard),
-      authenticate: proxyHeaders(),
+      ...identity,
+      requires: requirement && ((head) => (isOpen(head.method, pathOf(head.target, publicUrl)) ? 'open' : requirement)),
       telemetry,
       createExchange: (head, request, response) => new McpExchange(head, request, response),
     },
@@ -224,7 +236,8 @@ function managementView(consoleUrl: PublicUrl | undefined): (exchange: McpExchan
 }
 
 /** What the serving of requests needs of a listener. */
-export interface ServingParts extends Omit<PipelineListenerOptions, 'allow' | 'guard' | 'requests' | 'connections'> {
+export interface ServingParts
+  extends Omit<PipelineListenerOptions, 'allow' | 'guard' | 'requests' | 'connections' | 'identity' | 'auth'> {
   readonly telemetry: RequestTelemetry;
 }
 

@@ -38,6 +38,7 @@ describe('the warning about listeners that others can reach', () => {
     expect(found).toHaveLength(1);
     expect(found[0]).toMatchObject({ listeners: service?.addresses, unrestricted: ['inference'] });
     expect(found[0].msg).toMatch(/there is no authentication.*--local.*pass every request on/);
+    expect(found[0].msg).toContain('configure identity in the bootstrap file');
   });
 
   it('does not name the inference listener as unrestricted with SERVICE_INFERENCE_ALLOW', async () => {
@@ -67,6 +68,47 @@ describe('the warning about listeners that others can reach', () => {
     for (const { address } of others) {
       await expect(fetch(`${service?.management.replace('127.0.0.1', address)}/healthz`)).rejects.toThrow();
     }
+  });
+});
+
+describe('with identity', () => {
+  const withIdentity = async (settings: string, env: Record<string, string> = {}) => {
+    const file = join(folder, 's.yaml');
+    await writeFile(file, `identity: { proxy: { trusted: [127.0.0.1/32] }, ${settings} }`);
+    const lines = await start({ ...EVERYWHERE, ...env }, '--service-config', file);
+    return lines.filter(({ level }) => level === 'warn');
+  };
+  const ROLES = 'roles: { admin: ["*"] }';
+
+  it.each([
+    ['', ['management', 'mcp', 'inference']],
+    [ROLES, ['mcp', 'inference']],
+    [`${ROLES}, anonymous: deny`, ['inference']],
+  ])('the warning names the listeners that accept anonymous requests: %s', async (settings, names) => {
+    const [found] = await withIdentity(settings);
+    expect(found.msg).toMatch(
+      /^others on the network can use these listeners without a credential; set anonymous: deny/,
+    );
+    expect(Object.keys(found.listeners)).toEqual(names);
+    expect(found).toMatchObject({ unrestricted: ['inference'] });
+  });
+
+  it('there is no warning if no listener does', async () => {
+    expect(await withIdentity(`${ROLES}, anonymous: deny, inference: true`)).toEqual([]);
+  });
+
+  it.each([
+    [
+      '',
+      'whoever reaches the management port can change everything: identity has no roles; add them to the bootstrap file',
+    ],
+    [
+      'anonymous: deny',
+      'every authenticated caller of the management port can change everything: identity has no roles; add them to the bootstrap file',
+    ],
+  ])('a warning says who can change everything without roles: %s', async (settings, message) => {
+    const warnings = await withIdentity(settings, { SERVICE_LOCAL: '1' });
+    expect(warnings.map(({ msg }) => msg)).toEqual([message]);
   });
 });
 

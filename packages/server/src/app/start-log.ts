@@ -1,6 +1,9 @@
+import type { IdentitySettings } from '@sluice/contract';
+import { MANAGEMENT_LISTENER, REPLICA_LISTENER } from '../exchange/exchange.ts';
 import { isReachable } from '../http/address.ts';
 import type { EgressProxies } from '../http/client/egress-proxies.ts';
 import type { Secrets } from '../http/secrets/secrets.ts';
+import { unrestrictedCallers } from '../identity/settings.ts';
 import type { LogFields, TargetLogger } from '../telemetry/log.ts';
 import { VERSION } from '../telemetry/version.ts';
 import type { Config } from './config/config.ts';
@@ -18,14 +21,16 @@ export function startFields({ persist, bootstrap, pipelinePath }: Config): LogFi
 }
 
 /**
- * Warns of listeners that other machines can reach. `addresses` are the bound addresses by listener name.
+ * Warns of listeners that other machines can reach without authentication. `addresses` are the bound addresses by listener name.
  */
 export function warnReachable(
   log: TargetLogger,
   addresses: Readonly<Record<string, string>>,
-  { listeners, inferenceAllow }: Pick<LoadedPipeline, 'listeners' | 'inferenceAllow'>,
+  { listeners, inferenceAllow, identity }: ReachablePipeline,
 ): void {
-  const reachable = Object.entries(addresses).filter(([, address]) => isReachable(address));
+  const reachable = Object.entries(addresses).filter(
+    ([name, address]) => isReachable(address) && !(identity && isAuthenticated(name, identity, listeners)),
+  );
   if (reachable.length === 0) return;
   const open = listeners.filter((listener) => {
     const { name } = listener;
@@ -33,8 +38,32 @@ export function warnReachable(
     return passesEverything(listener) && reachable.some(([other]) => other === name);
   });
   const fields: LogFields = { listeners: Object.fromEntries(reachable) };
-  if (open.length === 0) return log.warn(REACHABLE, fields);
-  log.warn(REACHABLE_AND_OPEN, { ...fields, unrestricted: open.map(({ name }) => name) });
+  const message = identity ? ANONYMOUS : REACHABLE;
+  if (open.length === 0) return log.warn(message, fields);
+  log.warn(`${message}; ${UNRESTRICTED}`, { ...fields, unrestricted: open.map(({ name }) => name) });
+}
+
+interface ReachablePipeline extends Pick<LoadedPipeline, 'listeners' | 'inferenceAllow'> {
+  readonly identity: IdentitySettings | undefined;
+}
+
+/** Returns whether a listener accepts no anonymous request that does or shows anything. */
+function isAuthenticated(
+  name: string,
+  { anonymous, inference, roles }: IdentitySettings,
+  listeners: ReachablePipeline['listeners'],
+): boolean {
+  if (name === REPLICA_LISTENER) return true;
+  if (anonymous === 'allow') return name === MANAGEMENT_LISTENER && roles !== undefined;
+  const filters = listeners.find((listener) => listener.name === name)?.filters ?? [];
+  return inference || name === MANAGEMENT_LISTENER || filters.some(({ settings }) => settings.filter === 'mcp');
+}
+
+/** Warns if `identity` says who calls, but not who may change what. */
+export function warnWithoutRoles(log: TargetLogger, identity: IdentitySettings | undefined): void {
+  const callers = identity && unrestrictedCallers(identity);
+  if (callers !== undefined)
+    log.warn(`${callers} can change everything: identity has no roles; add them to the bootstrap file`);
 }
 
 /** Names the proxies of the environment, without their credentials. */
@@ -57,9 +86,12 @@ export async function warnUnboundSecrets(log: TargetLogger, secrets: Secrets): P
 }
 
 const REACHABLE =
-  'others on the network can use these listeners: there is no authentication; start with --local to bind them to ' +
-  '127.0.0.1, or let only an authenticating proxy reach them';
-const REACHABLE_AND_OPEN = `${REACHABLE}; the unrestricted ones pass every request on, requests that change or delete models included; set SERVICE_INFERENCE_ALLOW=completions to restrict inference`;
+  'others on the network can use these listeners: there is no authentication; configure identity in the bootstrap file, ' +
+  'start with --local to bind them to 127.0.0.1, or let only an authenticating proxy reach them';
+const ANONYMOUS =
+  'others on the network can use these listeners without a credential; set anonymous: deny in identity, and inference: ' +
+  'true for the inference listener';
+const UNRESTRICTED = `the unrestricted ones pass every request on, requests that change or delete models included; set SERVICE_INFERENCE_ALLOW=completions to restrict inference`;
 
 /** Returns whether a listener proxies requests with any path. */
 function passesEverything({ filters }: Pick<PipelineListener, 'filters'>): boolean {

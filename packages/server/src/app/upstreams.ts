@@ -17,7 +17,7 @@ export type WithUpstreams = Awaited<ReturnType<typeof addUpstreams>>;
 
 /** Adds forwards, to which the bootstrap file is applied, and capability services. */
 export async function addUpstreams(parts: WithTelemetry) {
-  const { config, logger, registry, replica, sealer, calls, secrets, egress, stateEvents, closing } = parts;
+  const { config, logger, registry, replica, sealer, calls, secrets, egress, stateEvents, closing, identity } = parts;
   const { healthCheckIntervalMs, catalogLimits, clientDiscoveryLimits, discoveryWaitMs, bridgeGrpc: settings } = config;
   const log = logger.target('service::bridge');
   const sharedSessions = await replica?.openUpstreamSessions(sealer);
@@ -51,7 +51,7 @@ export async function addUpstreams(parts: WithTelemetry) {
   closing(publishRegistryChanges(registry, stateEvents));
 
   const { load: loadGrpc } = closing(new GrpcLibrary(registry));
-  const bridge = grpcBridge({ registry, loadGrpc, operations, settings, log });
+  const bridge = grpcBridge({ registry, loadGrpc, operations, settings, droppedHeaders: identity.droppedHeaders, log });
   const serviceHealth = closing(
     new ServiceHealthMonitor({
       registry,

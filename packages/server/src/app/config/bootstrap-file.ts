@@ -6,6 +6,7 @@ import {
   findUnknownMembers,
   forwardHeadersPatch,
   forwardInput,
+  type IdentitySettings,
   labels,
   namespaceName,
   pluginId,
@@ -21,6 +22,7 @@ import type { PluginTargets } from '../../management/plugins.ts';
 import { type LlmConnection, llmConnectionEntry } from '../../policy/llm/client.ts';
 import { DEFAULT_NAMESPACE, parseNamespace } from '../../registry/entries.ts';
 import { ForwardKinds } from '../../upstreams/kinds.ts';
+import { parseIdentity } from './bootstrap-identity.ts';
 import { type BridgeGrpcSettings, bridgeEntry, bridgeGrpcEntry, toBridgeGrpcSettings } from './environment.ts';
 import { formatPath, type KeyPath, parseYamlFile, readTextFile, type YamlFile } from './yaml-document.ts';
 
@@ -35,6 +37,8 @@ export interface BootstrapFile extends BootstrapEvaluators {
   readonly llmConnections: readonly LlmConnection[];
   /** URLs of the services of plugins, by plugin and service. */
   readonly plugins: PluginTargets;
+  /** Undefined without the key. */
+  readonly identity: IdentitySettings | undefined;
   /** Settings under `bridge: grpc:`. */
   readonly bridgeGrpc: BridgeGrpcSettings;
   /** Skipped entries and unused keys, one line each with file, line and column. */
@@ -50,12 +54,20 @@ interface BootstrapEvaluators {
 }
 
 const DEFAULT_FILE = 'service.yaml';
-const KEYS: readonly string[] = ['forwards', 'namespaces', 'evaluators', 'llm_connections', 'plugins', 'bridge'];
+const KEYS: readonly string[] = [
+  'forwards',
+  'namespaces',
+  'evaluators',
+  'llm_connections',
+  'plugins',
+  'bridge',
+  'identity',
+];
 
 /**
  * Reads the bootstrap file: the one that `--service-config` names, else `service.yaml` in `cwd` if it exists. Throws
- * {@link ConfigError} if the named file is missing, or if the file cannot be parsed or has unknown top-level keys. `kinds` are
- * those of the forwards.
+ * {@link ConfigError} if the named file is missing, or if the file cannot be parsed, has unknown top-level keys or an invalid
+ * `identity`. `kinds` are those of the forwards.
  */
 export async function loadBootstrapFile(
   flag: string | undefined,
@@ -82,6 +94,7 @@ function parseBootstrapFile(file: YamlFile, kinds: ForwardKinds): Omit<Bootstrap
   const warn: Source['warn'] = (at, warning) => void warnings.push(`${file.where(at)}: ${warning}`);
   const source = { ...file, warn };
   return {
+    identity: parseIdentity(file),
     forwards: unique(source, 'name', parseList(source, 'forwards', forwardEntry(kinds))),
     namespaces: parseNamespaces(source),
     llmConnections: parseLlmConnections(source),

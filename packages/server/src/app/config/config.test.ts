@@ -337,7 +337,7 @@ forwards:
   it('rejects an invalid default service.yaml without naming the flag', async () => {
     await writeFile(join(folder, 'service.yaml'), 'x: 1');
     expect(await errorOf(configOf([]))).toBe(
-      `${join(folder, 'service.yaml')}:1:1: x is not a known field; known fields: forwards, namespaces, evaluators, llm_connections, plugins, bridge`,
+      `${join(folder, 'service.yaml')}:1:1: x is not a known field; known fields: forwards, namespaces, evaluators, llm_connections, plugins, bridge, identity`,
     );
   });
 

@@ -10,6 +10,7 @@ import { VERSION } from '../../telemetry/version.ts';
 import type { CallSettings } from '../../upstreams/grpc/grpc-client.ts';
 import { ForwardKinds } from '../../upstreams/kinds.ts';
 import { type BootstrapFile, loadBootstrapFile } from './bootstrap-file.ts';
+import { removedHeaderWarnings, requireNoIdentityHeaders, requireOriginalPaths } from './bootstrap-identity.ts';
 import { type Environment, parseEnvironment, resolveBridgeGrpc } from './environment.ts';
 import { type OpenTelemetrySettings, parseOpenTelemetry } from './open-telemetry.ts';
 import { loadPipeline } from './pipeline/load.ts';
@@ -72,6 +73,9 @@ export async function loadConfig(
   const pipeline = await loadPipeline(pipelinePath, environment);
   const { warnings, bridgeGrpc, ...bootstrap } = await loadBootstrapFile(flags.serviceConfig, cwd, kinds);
   await requireApiKeys(bootstrap, secrets);
+  requireNoIdentityHeaders(environment.forwardHeaders, bootstrap.identity);
+  requireOriginalPaths(pipeline, bootstrap.identity);
+  const conditions = removedHeaderWarnings(pipeline, bootstrap.identity);
   return {
     kind: 'run',
     config: Object.freeze({
@@ -88,7 +92,7 @@ export async function loadConfig(
       pluginsPath: absolute(flags.pluginsPath),
       bootstrap,
       bridgeGrpc: resolveBridgeGrpc(environment.bridgeGrpc, bridgeGrpc),
-      warnings: [...environment.warnings, ...openTelemetry.warnings, ...pipeline.warnings, ...warnings],
+      warnings: [...environment.warnings, ...openTelemetry.warnings, ...pipeline.warnings, ...conditions, ...warnings],
     }),
   };
 }

@@ -1,0 +1,127 @@
+import { type IdentitySettings, isProtocolHeader, type ProxySettings, type ValidationIssue } from '@sluice/contract';
+import { PEER_HEADER_PREFIX } from './peer.ts';
+import { USER_HEADERS } from './proxy-headers.ts';
+
+/** Credential of a client where `Authorization` has that of a model: on the inference listener. */
+export const OWN_AUTHORIZATION = 'x-sluice-authorization';
+
+/** Element of a role: every authenticated principal. */
+const EVERYONE = '*';
+
+/** Headers of a proxy or a client with another meaning than who calls. */
+const OTHER_MEANING: ReadonlySet<string> = new Set([
+  'authorization',
+  OWN_AUTHORIZATION,
+  'cookie',
+  'origin',
+  'forwarded',
+  'x-forwarded-for',
+  'x-forwarded-host',
+  'x-forwarded-proto',
+]);
+
+/**
+ * Returns the names of the headers that say who calls, in lower case and with `-` for `_`: they are never sent to an upstream,
+ * whoever sets them. Those that name the user by default are among them whatever the proxy sets: other services believe them.
+ */
+export function identityHeaders({ proxy }: IdentitySettings): ReadonlySet<string> {
+  const { user, groups, person } = proxy ?? {};
+  return new Set([OWN_AUTHORIZATION, ...USER_HEADERS, user, groups, person].filter((name) => name !== undefined));
+}
+
+/** Returns {@link identityHeaders} and the header with the credential of clients: none is copied from them to an upstream. */
+export function receivedHeaders(settings: IdentitySettings): ReadonlySet<string> {
+  const names = identityHeaders(settings);
+  return settings.keys.length === 0 ? names : new Set([...names, 'authorization']);
+}
+
+/** Returns who can change everything on the management listener, since nobody needs a role there; undefined with roles. */
+export function unrestrictedCallers({ anonymous, roles }: IdentitySettings): string | undefined {
+  if (roles) return undefined;
+  return anonymous === 'allow'
+    ? 'whoever reaches the management port'
+    : 'every authenticated caller of the management port';
+}
+
+/** Returns what is wrong between the members of valid settings. */
+export function identityIssues(settings: IdentitySettings): readonly ValidationIssue[] {
+  return [
+    ...anonymousIssues(settings),
+    ...headerIssues(settings.proxy),
+    ...keyIssues(settings),
+    ...adminIssues(settings),
+  ];
+}
+
+function anonymousIssues({ anonymous, inference, proxy, keys }: IdentitySettings): ValidationIssue[] {
+  if (anonymous === 'allow') {
+    const message = 'has no effect without "anonymous: deny"; set it too, or remove this member';
+    return inference ? [{ path: 'inference', message }] : [];
+  }
+  const message = 'rejects every request: nobody can authenticate; configure proxy or keys, or set it to allow';
+  return !proxy && keys.length === 0 ? [{ path: 'anonymous', message }] : [];
+}
+
+/** Clients choose the values of headers with another meaning, also behind a proxy. */
+function headerIssues(proxy: Partial<ProxySettings> = {}): ValidationIssue[] {
+  const seen = new Set<string>();
+  return (['user', 'groups', 'person'] as const).flatMap((member) => {
+    const name = proxy[member];
+    if (name === undefined) return [];
+    const path = `proxy.${member}`;
+    const isDuplicate = seen.has(name);
+    seen.add(name);
+    if (OTHER_MEANING.has(name) || name.startsWith(PEER_HEADER_PREFIX) || isProtocolHeader(name)) {
+      return [
+        { path, message: `must not be ${name}, which has another meaning; name a header that only the proxy sets` },
+      ];
+    }
+    const message = `is ${name} a second time; user, groups and person need headers of their own`;
+    return isDuplicate ? [{ path, message }] : [];
+  });
+}
+
+function keyIssues({ keys }: IdentitySettings): ValidationIssue[] {
+  const names = keys.map(({ name }, at) => [`keys.${at}.name`, name] as const);
+  const hashes = keys.flatMap(({ sha256 }, at) => sha256.map((hash, n) => [`keys.${at}.sha256.${n}`, hash] as const));
+  return [
+    ...duplicates(names, 'has the name of another key; each needs its own, since it is the id of the service account'),
+    ...duplicates(hashes, 'is the hash of another key; create a key for each service account with sluice keys create'),
+  ];
+}
+
+/** Returns an issue for each value that an earlier one equals. */
+function duplicates(values: readonly (readonly [path: string, value: string])[], message: string): ValidationIssue[] {
+  const seen = new Set<string>();
+  return values.flatMap(([path, value]) => {
+    const isDuplicate = seen.has(value);
+    seen.add(value);
+    return isDuplicate ? [{ path, message }] : [];
+  });
+}
+
+/**
+ * Nobody could change the settings again. An expired key counts here: otherwise a service that has run for long would not start
+ * again.
+ */
+function adminIssues({ proxy, keys, roles }: IdentitySettings): ValidationIssue[] {
+  if (!roles) return [];
+  const { admin = [] } = roles;
+  const own = keys.filter(({ management }) => management);
+  const ofKeys = new Set(own.flatMap(({ groups }) => groups.map((group) => `keys/${group}`)));
+  const hasSource = proxy !== undefined || own.length > 0;
+  if (admin.some((group) => (group === EVERYONE ? hasSource : ofKeys.has(group) || isProxyGroup(group, proxy))))
+    return [];
+  const problem = admin.length === 0 ? 'has no group' : 'has no group that a source gives on the management listener';
+  const proxied = proxy?.bare ? 'a group of the proxy' : '"proxy/<group>"';
+  const remedy = `expected ${proxied} (with proxy.groups), "keys/<group>" of a key with "management: true", or "${EVERYONE}" for everyone whom a source authenticates there`;
+  return [{ path: 'roles.admin', message: `${problem}, so that nobody could administer: ${remedy}` }];
+}
+
+/** Returns whether the header of a proxy can name a group: its value is a list, which has neither commas nor spaces around names. */
+function isProxyGroup(group: string, proxy: ProxySettings | undefined): boolean {
+  if (proxy?.groups === undefined) return false;
+  const [, prefix, name = ''] = /^(proxy\/|keys\/)?(.*)$/s.exec(group) ?? [];
+  const isNamed = proxy.bare ? prefix !== 'keys/' : prefix === 'proxy/';
+  return isNamed && name !== '' && name === name.trim() && !/[,\p{Cc}]/u.test(name);
+}
