@@ -154,8 +154,10 @@ describe('diagnostics', () => {
 });
 
 describe('diagnostics of a service', () => {
-  async function checksOf(other: TestService): Promise<ReadonlyMap<string, DiagnosticCheck>> {
-    const { data } = await other.manage('POST', '/diagnostics');
+  async function checksOf(other: TestService, user = ''): Promise<ReadonlyMap<string, DiagnosticCheck>> {
+    const headers = { 'x-forwarded-user': user, connection: 'close' };
+    const response = await fetch(`${other.management}/api/v1/diagnostics`, { method: 'POST', headers });
+    const { data } = Object(await response.json());
     return new Map(diagnostics.parse(data).checks.map((check) => [check.name, check]));
   }
 
@@ -252,7 +254,7 @@ describe('diagnostics of a service', () => {
     const withIdentity = async (settings: string) => {
       await writeFile(file, `identity: { proxy: { trusted: [127.0.0.1/32] }, ${settings} }`);
       const other = await startTestService({ SERVICE_MCP_LISTEN: '0.0.0.0:0' }, ['--service-config', file]);
-      const checks = await checksOf(other);
+      const checks = await checksOf(other, 'ann');
       await other.stop();
       return [checks.get('ports')?.status, checks.get('roles')];
     };
