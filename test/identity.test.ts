@@ -57,24 +57,26 @@ interface Reply {
 }
 
 /** A request with these header lines, from this address. */
-async function send(url: string, lines: readonly string[], from = STRANGER, body?: string): Promise<Reply> {
+async function send(
+  url: string,
+  lines: readonly string[],
+  from = STRANGER,
+  body?: string,
+  method = body === undefined ? 'GET' : 'POST',
+): Promise<Reply> {
   const { host } = new URL(url);
   const headers = ['Host', host, 'Connection', 'close', ...lines];
   if (body !== undefined) headers.push('Content-Length', String(Buffer.byteLength(body)));
   return new Promise((resolve, reject) => {
-    const sent = request(
-      url,
-      { method: body === undefined ? 'GET' : 'POST', localAddress: from, headers },
-      (response) => {
-        text(response).then((received) => {
-          resolve({
-            status: response.statusCode ?? 0,
-            challenge: response.headers['www-authenticate'],
-            body: received,
-          });
-        }, reject);
-      },
-    );
+    const sent = request(url, { method, localAddress: from, headers }, (response) => {
+      text(response).then((received) => {
+        resolve({
+          status: response.statusCode ?? 0,
+          challenge: response.headers['www-authenticate'],
+          body: received,
+        });
+      }, reject);
+    });
     sent.on('error', reject);
     sent.end(body);
   });
@@ -152,6 +154,18 @@ describe('an MCP endpoint', () => {
     ['an empty header of the proxy', user(''), PROXY],
   ])('rejects %s', async (_, lines, from) => {
     expect(await mcp('finance', lines, from)).toMatchObject({ status: 401, challenge: 'Bearer' });
+  });
+
+  it.each([
+    ['OPTIONS', '/finance/mcp', 204],
+    ['GET', '/token', 401],
+    ['GET', '/.well-known/oauth-protected-resource/finance/mcp', 401],
+    ['GET', '/.well-known/x/..%2f..%2ffinance/mcp', 401],
+    ['DELETE', '/finance/mcp', 401],
+    ['GET', '/finance/mcp', 401],
+    ['GET', '/', 401],
+  ])('without a credential, %s %s is answered with %i', async (method, path, status) => {
+    expect(await send(`${service.mcp}${path}`, [], STRANGER, undefined, method)).toMatchObject({ status });
   });
 
   it('rejects an identity header that occurs twice', async () => {
@@ -265,6 +279,17 @@ describe('the inference listener', () => {
   it('rejects a failed key', async () => {
     expect(await complete(['X-Sluice-Authorization', `Bearer ${UNKNOWN}`])).toMatchObject({ status: 401 });
   });
+});
+
+it('the inference listener requires a credential for every method where its settings say so', async () => {
+  const file = join(folder, 'inference.yaml');
+  await writeFile(file, JSON.stringify({ identity: { ...IDENTITY, inference: true } }));
+  const own = await startTestService({}, ['--service-config', file]);
+  const statusOf = async (method: string, lines: readonly string[]) =>
+    (await send(`http://${own.addresses.inference}/v1/models`, lines, STRANGER, undefined, method)).status;
+  expect(await Promise.all(['GET', 'OPTIONS', 'HEAD'].map((method) => statusOf(method, [])))).toEqual([401, 401, 401]);
+  expect(await statusOf('GET', ['X-Sluice-Authorization', `Bearer ${KEYS.everywhere}`])).not.toBe(401);
+  await own.stop();
 });
 
 it('credentials reach no upstream', async () => {
