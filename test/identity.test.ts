@@ -259,6 +259,24 @@ describe('the MCP endpoint of the management listener', () => {
   });
 });
 
+it('the management and inference listeners log a cause, too', async () => {
+  const requests: [path: string, lines: string[]][] = [
+    [`${service.management}/api/v1/tools`, []],
+    [`${service.management}/api/v1/tools`, bearer(KEYS.nobody)],
+    [`${service.management}/api/v1/tools`, bearer(KEYS.everywhere)],
+    [`http://${service.addresses.inference}/v1/models`, bearer(KEYS.everywhere)],
+  ];
+  const before = service.log.length;
+  for (const [url, lines] of requests) await send(url, lines);
+  const reasons = service.log.slice(before).map((line) => Object(JSON.parse(line)).reason);
+  expect(reasons).toEqual([
+    'there is no credential',
+    'missing right "read": no role of the caller has it',
+    'the key does not count on the management listener',
+    'the key is in the header of the model',
+  ]);
+});
+
 describe('the inference listener', () => {
   const complete = (lines: readonly string[], from?: string) =>
     send(`http://${service.addresses.inference}/v1/models`, lines, from);

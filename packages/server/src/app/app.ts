@@ -65,7 +65,7 @@ export async function startService(config: Config, logger: Logger, parts: Servic
 async function start(
   config: Config,
   logger: Logger,
-  { droppedLines = () => 0, compiler = new ActionCompiler(), files = diskFiles(), ...optional }: ServiceParts,
+  { droppedLines = () => 0, compiler = new ActionCompiler(), files = diskFiles(), openResponseTimes }: ServiceParts,
 ): Promise<Service> {
   const state: ProcessState = { startedAt: Date.now(), ready: false, addresses: {} };
   await using open = new AsyncDisposableStack();
@@ -76,8 +76,8 @@ async function start(
     logger,
     files,
     compiler,
+    openResponseTimes,
     droppedLines,
-    ...optional,
     open,
     lastExportMs,
   });

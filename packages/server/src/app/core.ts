@@ -26,7 +26,7 @@ export interface CoreOptions {
   readonly logger: Logger;
   readonly files: Files;
   readonly compiler: ComponentCompiler;
-  readonly openResponseTimes?: OpenResponseTimes | undefined;
+  readonly openResponseTimes: OpenResponseTimes | undefined;
   /** Returns the number of lost log lines. */
   readonly droppedLines: () => number;
   /** Open resources, which are closed in reverse order; a failing one does not prevent the others. */

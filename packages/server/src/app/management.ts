@@ -45,7 +45,7 @@ export async function openManagement(parts: Parts, { chains, listening }: Listen
       peers: replica?.peers,
       replicas: async () => (replica && sharing ? await replica.list(sharing) : []),
       telemetry,
-      identity: identity.on('management', namespaceOf),
+      identity: identity.forListener('management', namespaceOf),
       may: identity.may,
       serveMcp: managementMcpHandler(chains, { ...listening, telemetry }, consoleUrl),
     }),

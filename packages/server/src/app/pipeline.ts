@@ -154,7 +154,7 @@ export function pipelineListener(listener: LoadedListener, options: PipelineList
   const { name, keyPair, readTimeoutMs, maxConnections } = listener;
   const { guard, requests, allow, connections, publicUrl, auth } = options;
   const servesMcp = hasMcp(listener);
-  const identity = options.identity.on(servesMcp ? 'mcp' : 'inference', (target) =>
+  const identity = options.identity.forListener(servesMcp ? 'mcp' : 'inference', (target) =>
     namespaceSegment(pathOf(target, publicUrl)),
   );
   const { requirement } = identity;

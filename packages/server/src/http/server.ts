@@ -53,12 +53,14 @@ const UNAVAILABLE: Rejected = {
   reason: 'authentication is not available: try again later',
   headers: ['Retry-After', '1'],
 };
+/** Why a request without a credential is rejected, for the log. */
+export const NO_CREDENTIAL = 'there is no credential';
 const UNAUTHENTICATED: Rejected = {
   kind: 'rejected',
   status: 401,
   reason: 'authentication required',
   headers: ['WWW-Authenticate', 'Bearer'],
-  cause: 'there is no credential',
+  cause: NO_CREDENTIAL,
 };
 
 /** Responds to a request. With a `rejection`, the rest of the request body is already being drained. */

@@ -11,7 +11,7 @@ import type { Invalid } from './claims.ts';
 import { ANONYMOUS, type Principal } from './principal.ts';
 import { ProxyHeaders, proxyHeaders } from './proxy-headers.ts';
 import { type May, mayOf } from './roles.ts';
-import { type ServiceKey, ServiceKeys } from './service-keys.ts';
+import { ServiceKey, ServiceKeys } from './service-keys.ts';
 import { identityHeaders, OWN_AUTHORIZATION, receivedHeaders } from './settings.ts';
 import { TrustedProxies } from './trusted-proxies.ts';
 
@@ -25,7 +25,7 @@ export interface ListenerIdentity {
   readonly credentialHeaders: ReadonlySet<string> | undefined;
   /** Of requests that are not open; undefined without `identity`. */
   readonly requirement: Exclude<Requirement, 'open'> | undefined;
-  /** Returns the address of the client, which a trusted proxy tells in X-Forwarded-For; undefined without such proxies. */
+  /** Returns the address of the client, which a trusted proxy names in X-Forwarded-For; undefined without such proxies. */
   readonly addressOf: ((peer: string | undefined, forwardedFor: string | undefined) => string | undefined) | undefined;
 }
 
@@ -35,10 +35,10 @@ export interface Identity {
   readonly may: May | undefined;
   /** Headers that leave the service in no request, in lower case. */
   readonly droppedHeaders: ReadonlySet<string>;
-  /** Number of requests whose identity headers did not count, as their peer is no trusted proxy; undefined if any may have them. */
+  /** Number of requests whose identity headers did not count, as their peer is no trusted proxy; undefined without `identity.proxy`. */
   readonly ignored: number | undefined;
-  /** `namespaceOf`: the namespace whose endpoint a target is. */
-  on(served: Served, namespaceOf?: (target: string) => string | undefined): ListenerIdentity;
+  /** Returns the identity of a listener. `namespaceOf`: the namespace whose endpoint a target is. */
+  forListener(served: Served, namespaceOf?: (target: string) => string | undefined): ListenerIdentity;
 }
 
 const NONE: ReadonlySet<string> = new Set();
@@ -52,7 +52,7 @@ export function createIdentity(settings: IdentitySettings | undefined): Identity
     requirement: undefined,
     addressOf: undefined,
   };
-  return { may: undefined, droppedHeaders: NONE, ignored: undefined, on: () => listener };
+  return { may: undefined, droppedHeaders: NONE, ignored: undefined, forListener: () => listener };
 }
 
 const IS_BEARER = /^bearer +(\S+)$/i;
@@ -67,7 +67,7 @@ const MISPLACED: Rejected = {
 const NOT_FOR_MANAGEMENT: Rejected = {
   kind: 'rejected',
   status: 403,
-  reason: 'this key does not count on the management listener: set "management" of the key',
+  reason: 'this key does not count on the management listener: set "management: true" for it in identity.keys',
   cause: 'the key does not count on the management listener',
 };
 
@@ -99,7 +99,7 @@ class ConfiguredIdentity implements Identity {
     return this.#proxyHeaders?.ignored;
   }
 
-  on(served: Served, namespaceOf: (target: string) => string | undefined = () => undefined): ListenerIdentity {
+  forListener(served: Served, namespaceOf: (target: string) => string | undefined = () => undefined): ListenerIdentity {
     const { anonymous, inference } = this.#settings;
     const proxies = this.#proxies;
     const isRequired = anonymous === 'deny' && (served === 'mcp' || (served === 'inference' && inference));
@@ -130,7 +130,7 @@ class ConfiguredIdentity implements Identity {
     const [, text] = IS_BEARER.exec(lines[0] ?? '') ?? [];
     if (text === undefined) return invalidToken('the credential is no bearer token');
     const key = this.#keys.authenticate(text);
-    if ('kind' in key) return invalidToken(key.reason);
+    if (!(key instanceof ServiceKey)) return invalidToken(key.reason);
     const namespace = namespaceOf(target);
     const isManagement = served === 'management';
     if (isManagement && !key.settings.management) return NOT_FOR_MANAGEMENT;

@@ -13,9 +13,8 @@ const MAX_CACHED_CHARACTERS = 256;
 
 /**
  * Creates the authenticator of a service without the setting `identity`, by the headers of an authenticating proxy, which it believes
- * from every peer. A request without them, or with empty ones, is
- * anonymous. If the headers name different users, the client may have sent the one that its proxy does not set: the id consists
- * of both values then, and equals that of neither user.
+ * from every peer. A request without them, or with empty ones, is anonymous. If the headers name different users, the client may have
+ * sent the one that its proxy does not set: the id consists of both values then, and equals that of neither user.
  */
 export function proxyHeaders(): Authenticate {
   const cached = new Map<string, Principal>();

@@ -16,8 +16,8 @@ const RIGHTS: Readonly<Record<keyof Roles, readonly Right[]>> = {
 
 const ROLES = ['viewer', 'operator', 'auditor', 'admin'] as const satisfies readonly (keyof Roles)[];
 
-/** The group of every authenticated principal. */
-const EVERYBODY = '*';
+/** Element of a role: every authenticated principal. */
+export const EVERYBODY = '*';
 
 /**
  * Returns a function that decides by the roles of the principal's groups: it has the rights of all of them, and an anonymous one

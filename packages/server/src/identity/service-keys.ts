@@ -30,7 +30,7 @@ const EXPIRED = invalid('the key has expired');
 
 /**
  * The keys of service accounts. They are found by their hashes in a map, whose look-up takes a time that depends on the hash. What
- * that tells of a stored hash is of no use: a key with a given hash cannot be found, and keys have 256 random bits.
+ * that reveals about a stored hash is of no use: a key with a given hash cannot be found, and keys have 256 random bits.
  */
 export class ServiceKeys {
   /** In the order of the settings; a key with two hashes is listed twice. */

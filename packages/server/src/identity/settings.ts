@@ -1,12 +1,10 @@
 import { type IdentitySettings, isProtocolHeader, type ProxySettings, type ValidationIssue } from '@sluice/contract';
 import { PEER_HEADER_PREFIX } from './peer.ts';
 import { USER_HEADERS } from './proxy-headers.ts';
+import { EVERYBODY } from './roles.ts';
 
 /** Credential of a client where `Authorization` has that of a model: on the inference listener. */
 export const OWN_AUTHORIZATION = 'x-sluice-authorization';
-
-/** Element of a role: every authenticated principal. */
-const EVERYONE = '*';
 
 /** Headers of a proxy or a client with another meaning than who calls. */
 const OTHER_MEANING: ReadonlySet<string> = new Set([
@@ -110,11 +108,11 @@ function adminIssues({ proxy, keys, roles }: IdentitySettings): ValidationIssue[
   const own = keys.filter(({ management }) => management);
   const ofKeys = new Set(own.flatMap(({ groups }) => groups.map((group) => `keys/${group}`)));
   const hasSource = proxy !== undefined || own.length > 0;
-  if (admin.some((group) => (group === EVERYONE ? hasSource : ofKeys.has(group) || isProxyGroup(group, proxy))))
+  if (admin.some((group) => (group === EVERYBODY ? hasSource : ofKeys.has(group) || isProxyGroup(group, proxy))))
     return [];
   const problem = admin.length === 0 ? 'has no group' : 'has no group that a source gives on the management listener';
   const proxied = proxy?.bare ? 'a group of the proxy' : '"proxy/<group>"';
-  const remedy = `expected ${proxied} (with proxy.groups), "keys/<group>" of a key with "management: true", or "${EVERYONE}" for everyone whom a source authenticates there`;
+  const remedy = `expected ${proxied} (with proxy.groups), "keys/<group>" of a key with "management: true", or "${EVERYBODY}" for everyone whom a source authenticates there`;
   return [{ path: 'roles.admin', message: `${problem}, so that nobody could administer: ${remedy}` }];
 }
 

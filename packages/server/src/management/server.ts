@@ -13,10 +13,8 @@ import { quotaOwner } from '../http/quota.ts';
 import { createHostOriginGuard } from '../http/request-validation.ts';
 import { sendBody } from '../http/response-body.ts';
 import type { HttpServer } from '../http/server/http1-server.ts';
-import type { ServerRequest } from '../http/server/request.ts';
-import { createHttpServer, type ServeRequest } from '../http/server.ts';
+import { createHttpServer, NO_CREDENTIAL, type ServeRequest } from '../http/server.ts';
 import type { ListenerIdentity } from '../identity/identity.ts';
-import type { Principal } from '../identity/principal.ts';
 import type { May } from '../identity/roles.ts';
 import { McpExchange } from '../mcp/exchange.ts';
 import { OperationError } from '../registry/operation-error.ts';
@@ -39,7 +37,7 @@ import { observabilityRoutes, prometheusRoutes } from './observability.ts';
 import { PLUGIN_SERVICES, pluginRoutes, servePluginService } from './plugin-routes.ts';
 import { referenceRoutes } from './reference.ts';
 import { type ApiResponse, errorResponse, markStale, pathNotFound, withHeaders } from './responses.ts';
-import { deniedResponse, rejectedResponse } from './rights.ts';
+import { deniedResponse, missingRight, rejectedResponse } from './rights.ts';
 import { parseLimit, type Route, Router } from './router.ts';
 import { serviceRoutes } from './services.ts';
 import { stateRoutes } from './state.ts';
@@ -134,16 +132,6 @@ interface UnreadPaths {
 interface Target {
   readonly right: Right;
   readonly unread: UnreadPaths | undefined;
-  readonly route: Route | undefined;
-}
-
-/** A request of the API. */
-interface ReceivedRequest {
-  readonly http: ServerRequest;
-  readonly principal: Principal;
-  readonly address: string | undefined;
-  readonly path: string;
-  /** Undefined for an unknown path or method. */
   readonly route: Route | undefined;
 }
 
@@ -252,6 +240,8 @@ export class Management {
     const { right, unread, route } = this.#find(request, path);
     if (!this.#may(principal, right)) {
       drainRequestBody(request);
+      const reason = principal.kind === 'anonymous' ? NO_CREDENTIAL : missingRight(right);
+      exchange.facts.rejection = { evaluator: undefined, reason };
       return send(deniedResponse(principal, right));
     }
     if (unread) return unread.serve(exchange);
@@ -265,10 +255,10 @@ export class Management {
       drainRequestBody(request);
       return send(errorResponse('BAD_REQUEST', 'invalid path: expected percent-encoded UTF-8'));
     }
-    const received = { http: request, principal, address: exchange.head.address, path, route };
+    const found = { path, route };
     if (!METHODS_WITH_BODY.has(method) || !hasBody(request.head)) {
       request.body.resume();
-      return method === 'OPTIONS' ? send(PREFLIGHT) : this.#handle(received, EMPTY, send);
+      return method === 'OPTIONS' ? send(PREFLIGHT) : this.#handle(exchange, found, EMPTY);
     }
     const memory = {
       budget: this.#options.bodies,
@@ -277,7 +267,7 @@ export class Management {
     };
     const maxBytes = route?.maxBytes ?? MAX_BODY_BYTES;
     collectBody(request, maxBytes, memory, {
-      onBody: (body) => this.#handle(received, body.concat(), send),
+      onBody: (body) => this.#handle(exchange, found, body.concat()),
       onTooLarge: () => {
         const message = `request body too large: the limit is ${maxBytes} bytes, which is fixed`;
         send(errorResponse('PAYLOAD_TOO_LARGE', message));
@@ -327,16 +317,17 @@ export class Management {
     else facts.rejected = true;
   }
 
-  #handle(received: ReceivedRequest, body: Buffer, send: (response: ApiResponse) => void): void {
-    const { http, principal, address, path, route } = received;
+  #handle(exchange: McpExchange, { path, route }: { path: string; route: Route | undefined }, body: Buffer): void {
+    const { request: http, principal, head } = exchange;
     const { method, url } = http;
+    const send = (sent: ApiResponse): void => this.#send(exchange, sent);
     if (!route) return send(notFound(method, path, this.router.methods(path)));
     const query = new URLSearchParams(url.slice(path.length));
     const request = {
       http,
       path,
       principal,
-      address,
+      address: head.address,
       name: route.name,
       origin: { actor: principal, reason: route.operation },
       may: (right: Right) => this.#may(principal, right),

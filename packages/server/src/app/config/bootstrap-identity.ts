@@ -1,4 +1,5 @@
 import { type IdentitySettings, identity as schema, type ValidationIssue, validate } from '@sluice/contract';
+import { comparableName } from '../../http/header-lines.ts';
 import { ConfigError } from '../../http/settings.ts';
 import { identityHeaders, identityIssues, receivedHeaders } from '../../identity/settings.ts';
 import type { LoadedPipeline } from './pipeline/pipeline.ts';
@@ -32,7 +33,7 @@ function forwardProblems({ content, position }: YamlFile, names: ReadonlySet<str
     const headers: unknown = Object(Object(forward).headers);
     // Null removes a header.
     const named = Object.entries(Object(headers)).filter(
-      ([name, value]) => value !== null && names.has(comparable(name)),
+      ([name, value]) => value !== null && names.has(comparableName(name)),
     );
     return named.map(([name]): Problem => {
       const at = ['forwards', index, 'headers', name];
@@ -45,7 +46,7 @@ function forwardProblems({ content, position }: YamlFile, names: ReadonlySet<str
 export function requireNoIdentityHeaders(forwarded: readonly string[], settings: IdentitySettings | undefined): void {
   if (!settings) return;
   const names = receivedHeaders(settings);
-  const found = forwarded.filter((name) => names.has(comparable(name)));
+  const found = forwarded.filter((name) => names.has(comparableName(name)));
   if (found.length === 0) return;
   throw new ConfigError(
     `SERVICE_FORWARD_HEADERS: ${found.join(', ')} must not be forwarded to upstreams: with identity in the bootstrap file, this service reads it as a credential; remove it from the list`,
@@ -81,7 +82,7 @@ export function removedHeaderWarnings(
   return chains
     .flatMap(({ filters }) => filters)
     .flatMap(({ settings: filter, at }) => {
-      const found = requiredNames(filter).filter((name) => names.has(comparable(name)));
+      const found = requiredNames(filter).filter((name) => names.has(comparableName(name)));
       if (found.length === 0) return [];
       return `${at}: a condition or route requires ${found.join(', ')} and is never met: identity removes the header from requests`;
     });
@@ -92,9 +93,4 @@ function requiredNames(filter: LoadedPipeline['chains'][number]['filters'][numbe
   const matches = conditions.map((condition) => ('when' in condition ? condition.when : condition.unless));
   const routes = filter.filter === 'router' ? filter.routes : [];
   return [...new Set([...matches, ...routes].flatMap(({ headers = {} }) => Object.keys(headers)))];
-}
-
-/** Some servers read `_` as `-`. */
-function comparable(name: string): string {
-  return name.toLowerCase().replaceAll('_', '-');
 }

@@ -116,8 +116,8 @@ export interface BuiltToolRequest extends ToolInvokeRequest {
 }
 
 /**
- * Builds the request to invoke a tool, without headers whose names ({@link comparableName}) are `dropped`. Throws CallError INVALID_ARGUMENTS if a required parameter is missing,
- * TOOL_DEFINITION_ERROR if a header defined by the tool has no value.
+ * Builds the request to invoke a tool, without headers whose names ({@link comparableName}) are `dropped`. Throws CallError
+ * INVALID_ARGUMENTS if a required parameter is missing, TOOL_DEFINITION_ERROR if a header defined by the tool has no value.
  */
 export function toolRequest(tool: Entry, args: ArgumentTexts, dropped?: ReadonlySet<string>): BuiltToolRequest {
   const schema = objectMember(tool.definition, 'inputSchema');

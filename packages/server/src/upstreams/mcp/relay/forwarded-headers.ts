@@ -1,4 +1,4 @@
-import { HOP_BY_HOP } from '../../../http/header-lines.ts';
+import { comparableName, HOP_BY_HOP } from '../../../http/header-lines.ts';
 import { commaList, InvalidSettingError, quote, textSchema } from '../../../http/settings.ts';
 import { PEER_HEADER_PREFIX } from '../../../identity/peer.ts';
 
@@ -62,7 +62,7 @@ export function labelHeadersWithout(
   const warned = new Set<string>();
   return (text) =>
     labelHeaders(text).filter((name) => {
-      const comparable = name.replaceAll('_', '-');
+      const comparable = comparableName(name);
       if (!excluded.has(comparable)) return true;
       if (!warned.has(comparable)) warn(name, text);
       warned.add(comparable);
