@@ -51,11 +51,69 @@ const key = z.strictObject({
   expires: z.iso.date('must be a date, such as 2027-06-30').optional().describe('Last day on which it counts, in UTC.'),
 });
 
+/** Asymmetric signature algorithms: with a symmetric one, everyone who can verify a token can also make one. */
+const ALGORITHMS = [
+  'RS256',
+  'RS384',
+  'RS512',
+  'PS256',
+  'PS384',
+  'PS512',
+  'ES256',
+  'ES384',
+  'ES512',
+  'EdDSA',
+  'Ed25519',
+] as const;
+
+const MAX_TEXT = 1024 * 1024;
+/** A file by its name and content. The bootstrap file has its path instead. */
+const textFile = z.strictObject({ name: z.string().min(1).max(255), text: z.string().max(MAX_TEXT) });
+
+const EXPECTED_URL = 'must be an http or https URL without credentials, query and fragment';
+const url = z.url(EXPECTED_URL).refine((text) => {
+  const { protocol, username, password, search, hash } = new URL(text);
+  return /^https?:$/.test(protocol) && `${username}${password}${search}${hash}` === '';
+}, EXPECTED_URL);
+
+const claimPath = z.string().min(1).max(256);
+const audience = z.string().min(1).max(2_048);
+
+const tokenIssuer = z.strictObject({
+  name: sourceName.describe('Prefix of its ids and groups.'),
+  bare: z.boolean().default(false).describe('Ids and groups of this source have no prefix. At most one source.'),
+  issuer: url.describe('Value of the claim `iss`, from whose metadata the keys are read.'),
+  upstream_issuer: url.optional().describe('Where the service itself reaches the issuer, if clients use another URL.'),
+  jwks_url: z.union([url, textFile]).optional().describe('Where the keys are, instead of the metadata of the issuer.'),
+  ca_file: textFile
+    .optional()
+    .describe('Certificates (PEM) that are trusted for the issuer, beside those of the system.'),
+  audiences: z
+    .array(z.strictObject({ value: audience, for: namespaces }))
+    .default([])
+    .describe('Audiences beside the URL of each endpoint, and the namespaces where they count.'),
+  management_audiences: z.array(audience).default([]).describe('Audiences of the management listener.'),
+  algorithms: z.array(z.enum(ALGORITHMS)).min(1).readonly().default(['RS256', 'ES256', 'EdDSA', 'Ed25519']),
+  max_lifetime_hours: z.number().positive().max(8_760).default(24).describe('Longest time between `iat` and `exp`.'),
+  user: claimPath.default('sub').describe('Claim with the id: its name, or a path with dots.'),
+  groups: z.array(claimPath).default([]).describe('Claims with groups.'),
+  person: claimPath.optional().describe('Claim that names the human across sources.'),
+  service_account: z
+    .strictObject({ claim: claimPath, values: names })
+    .optional()
+    .describe('Tokens in which a value of the claim matches one of these globs are those of service accounts.'),
+  sign_in: z
+    .strictObject({ client_id: z.string().min(1).max(256), scopes: names.default(['openid', 'profile', 'email']) })
+    .optional()
+    .describe('Public client with which people sign in to console and CLI. At most one issuer.'),
+});
+
 /** Who calls: proofs that are accepted on the listeners, and roles on the management listener. */
 export const identity = z.strictObject({
   anonymous: z.enum(['allow', 'deny']).default('allow').describe('Whether a request may have no credential.'),
   inference: z.boolean().default(false).describe('`anonymous: deny` covers the inference listener too.'),
   proxy: proxy.optional().describe('Headers of an authenticating proxy.'),
+  tokens: z.array(tokenIssuer).default([]).describe('Issuers of bearer tokens (JWT), which are verified here.'),
   keys: z.array(key).default([]).describe('Service accounts with a long random key.'),
   roles: z
     .strictObject({ admin: names, operator: names, auditor: names, viewer: names })
@@ -67,4 +125,5 @@ export const identity = z.strictObject({
 /** See {@link identity}. */
 export type IdentitySettings = z.output<typeof identity>;
 export type ProxySettings = NonNullable<IdentitySettings['proxy']>;
+export type TokenIssuerSettings = IdentitySettings['tokens'][number];
 export type KeySettings = IdentitySettings['keys'][number];
