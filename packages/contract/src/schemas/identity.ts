@@ -66,9 +66,10 @@ const ALGORITHMS = [
   'Ed25519',
 ] as const;
 
-const MAX_TEXT = 1024 * 1024;
+/** Longest text of a file, in characters. */
+export const MAX_TEXT_FILE = 1024 * 1024;
 /** A file by its name and content. The bootstrap file has its path instead. */
-const textFile = z.strictObject({ name: z.string().min(1).max(255), text: z.string().max(MAX_TEXT) });
+const textFile = z.strictObject({ name: z.string().min(1).max(255), text: z.string().max(MAX_TEXT_FILE) });
 
 const EXPECTED_URL = 'must be an http or https URL without credentials, query and fragment';
 const url = z.url(EXPECTED_URL).refine((text) => {

@@ -1,6 +1,6 @@
 import { type IdentitySettings, identity } from '@sluice/contract';
 import { describe, expect, it } from 'vitest';
-import { identityHeaders, identityIssues, receivedHeaders, unrestrictedCallers } from './settings.ts';
+import { identityHeaders, identityIssues, identityWarnings, receivedHeaders, unrestrictedCallers } from './settings.ts';
 
 type Input = Parameters<typeof identity.encode>[0] | Readonly<Record<string, unknown>>;
 
@@ -45,7 +45,7 @@ describe('a problem between members', () => {
     [
       'nobody can authenticate',
       { anonymous: 'deny', keys: [] },
-      ['anonymous rejects every request: nobody can authenticate; configure proxy or keys, or set it to allow'],
+      ['anonymous rejects every request: nobody can authenticate; configure proxy, tokens or keys, or set it to allow'],
     ],
     [
       'an inference listener that seems protected',
@@ -149,4 +149,41 @@ it('without roles, those who reach the management port can change everything', (
   expect(unrestrictedCallers(settingsOf({ proxy: PROXY }))).toBe('whoever reaches the management port');
   expect(unrestrictedCallers(settingsOf({ anonymous: 'deny', proxy: PROXY }))).toMatch(/^every authenticated caller/);
   expect(unrestrictedCallers(settingsOf({ proxy: PROXY, roles: { admin: ['*'] } }))).toBeUndefined();
+});
+
+const ISSUER = { name: 'corp', issuer: 'https://id.example.com' };
+
+it('reads Authorization as soon as there are tokens', () => {
+  expect([...receivedHeaders(settingsOf({ tokens: [ISSUER] }))]).toContain('authorization');
+  expect(issuesOf({ anonymous: 'deny', tokens: [ISSUER] })).toEqual([]);
+});
+
+describe('a warning', () => {
+  const warningsOf = (input: Input) =>
+    identityWarnings(settingsOf(input)).map(({ path, message }) => `${path} ${message}`);
+
+  it.each(['0.0.0.0/0', '10.0.0.0/0', '::/0', 'fd00::/0', '::ffff:0:0/96'])(
+    'is given for a proxy at every address: %s',
+    (range) => {
+      expect(warningsOf({ proxy: { trusted: ['10.0.0.0/8', range] } })).toEqual([
+        'proxy.trusted.1 is every address: whoever reaches a listener can send the headers of any user; list the addresses of the proxy only',
+      ]);
+    },
+  );
+
+  it('is given for an audience that counts in all namespaces', () => {
+    const audiences = [
+      { value: 'a', for: ['finance', 'hr'] },
+      { value: 'b', for: ['*'] },
+    ];
+    expect(warningsOf({ tokens: [ISSUER, { ...ISSUER, name: 'partner', audiences }] })).toEqual([
+      'tokens.1.audiences.1.for is every namespace: whoever gets a token from a client of one of them can use it in all others; list the namespaces',
+    ]);
+  });
+
+  it('is given for nothing else', () => {
+    const trusted = ['0.0.0.0/1', '128.0.0.0/1', '255.255.255.255/32', '::/1', '::1/128', '::ffff:0:0/97'];
+    expect(warningsOf({ keys: [KEY], tokens: [ISSUER], proxy: { trusted } })).toEqual([]);
+    expect(warningsOf({})).toEqual([]);
+  });
 });

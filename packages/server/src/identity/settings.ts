@@ -2,6 +2,7 @@ import { type IdentitySettings, isProtocolHeader, type ProxySettings, type Valid
 import { PEER_HEADER_PREFIX } from './peer.ts';
 import { USER_HEADERS } from './proxy-headers.ts';
 import { EVERYBODY } from './roles.ts';
+import { TrustedProxies } from './trusted-proxies.ts';
 
 /** Credential of a client where `Authorization` has that of a model: on the inference listener. */
 export const OWN_AUTHORIZATION = 'x-sluice-authorization';
@@ -30,7 +31,7 @@ export function identityHeaders({ proxy }: IdentitySettings): ReadonlySet<string
 /** Returns {@link identityHeaders} and the header with the credential of clients: none is copied from them to an upstream. */
 export function receivedHeaders(settings: IdentitySettings): ReadonlySet<string> {
   const names = identityHeaders(settings);
-  return settings.keys.length === 0 ? names : new Set([...names, 'authorization']);
+  return settings.keys.length + settings.tokens.length === 0 ? names : new Set([...names, 'authorization']);
 }
 
 /** Returns who can change everything on the management listener, since nobody needs a role there; undefined with roles. */
@@ -51,13 +52,40 @@ export function identityIssues(settings: IdentitySettings): readonly ValidationI
   ];
 }
 
-function anonymousIssues({ anonymous, inference, proxy, keys }: IdentitySettings): ValidationIssue[] {
+/** Returns what is allowed between members of valid settings, but lets in more than most want. */
+export function identityWarnings({ proxy, tokens }: IdentitySettings): readonly ValidationIssue[] {
+  const ranges = (proxy?.trusted ?? []).map((range, at) => [`proxy.trusted.${at}`, range] as const);
+  const audiences = tokens.flatMap(({ audiences: all }, issuer) =>
+    all.map(({ for: namespaces }, at) => [`tokens.${issuer}.audiences.${at}.for`, namespaces] as const),
+  );
+  return [
+    ...ranges.filter(([, range]) => isEveryAddress(range)).map(([path]) => ({ path, message: EVERY_ADDRESS })),
+    ...audiences.filter(([, names]) => names.includes('*')).map(([path]) => ({ path, message: EVERY_NAMESPACE })),
+  ];
+}
+
+const EVERY_ADDRESS =
+  'is every address: whoever reaches a listener can send the headers of any user; list the addresses of the proxy only';
+const EVERY_NAMESPACE =
+  'is every namespace: whoever gets a token from a client of one of them can use it in all others; list the namespaces';
+
+/** A range that has the first and the last address of IPv4 or IPv6 has all of them. */
+function isEveryAddress(range: string): boolean {
+  const trusted = new TrustedProxies([range]);
+  const ends = [
+    ['0.0.0.0', '255.255.255.255'],
+    ['::', 'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'],
+  ];
+  return ends.some((addresses) => addresses.every((address) => trusted.isTrusted(address)));
+}
+
+function anonymousIssues({ anonymous, inference, proxy, keys, tokens }: IdentitySettings): ValidationIssue[] {
   if (anonymous === 'allow') {
     const message = 'has no effect without "anonymous: deny"; set it too, or remove this member';
     return inference ? [{ path: 'inference', message }] : [];
   }
-  const message = 'rejects every request: nobody can authenticate; configure proxy or keys, or set it to allow';
-  return !proxy && keys.length === 0 ? [{ path: 'anonymous', message }] : [];
+  const message = 'rejects every request: nobody can authenticate; configure proxy, tokens or keys, or set it to allow';
+  return !proxy && keys.length + tokens.length === 0 ? [{ path: 'anonymous', message }] : [];
 }
 
 /** Clients choose the values of headers with another meaning, also behind a proxy. */

@@ -78,23 +78,29 @@ export async function loadBootstrapFile(
   const name = flag === undefined ? path : `--service-config ${path}`;
   const text = await readTextFile(path, name);
   if (text !== undefined) {
-    return { path, folder: dirname(path), ...parseBootstrapFile(parseYamlFile(text, name), kinds) };
+    const folder = dirname(path);
+    return { path, folder, ...(await parseBootstrapFile(parseYamlFile(text, name), folder, kinds)) };
   }
   if (flag !== undefined) throw new ConfigError(`${name}: no such file; check the path or omit the flag`);
-  return { path: undefined, folder: cwd, ...parseBootstrapFile(parseYamlFile('', name), kinds) };
+  return { path: undefined, folder: cwd, ...(await parseBootstrapFile(parseYamlFile('', name), cwd, kinds)) };
 }
 
-function parseBootstrapFile(file: YamlFile, kinds: ForwardKinds): Omit<BootstrapFile, 'path' | 'folder'> {
+async function parseBootstrapFile(
+  file: YamlFile,
+  folder: string,
+  kinds: ForwardKinds,
+): Promise<Omit<BootstrapFile, 'path' | 'folder'>> {
   const { content } = file;
   const unknown = Object.keys(content).find((key) => !KEYS.includes(key));
   if (unknown !== undefined) {
     throw new ConfigError(`${file.where([unknown])}: ${formatPath([unknown])} ${unknownField(KEYS)}`);
   }
-  const warnings = [...file.warnings];
+  const { identity, identityWarnings } = await parseIdentity(file, folder);
+  const warnings = [...file.warnings, ...identityWarnings];
   const warn: Source['warn'] = (at, warning) => void warnings.push(`${file.where(at)}: ${warning}`);
   const source = { ...file, warn };
   return {
-    identity: parseIdentity(file),
+    identity,
     forwards: unique(source, 'name', parseList(source, 'forwards', forwardEntry(kinds))),
     namespaces: parseNamespaces(source),
     llmConnections: parseLlmConnections(source),

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -31,6 +31,8 @@ async function errorOf(...args: Parameters<typeof configOf>): Promise<string> {
 const HASH = 'ab'.repeat(32);
 const PROXY = 'identity: { proxy: { trusted: [10.0.0.0/8], user: x-user } }';
 const KEYS = `identity: { keys: [{ name: nightly, sha256: [${HASH}] }] }`;
+const TOKENS = 'identity: { tokens: [{ name: corp, issuer: "https://id.example.com" }] }';
+const PUBLIC_URL = { SERVICE_PUBLIC_URL: 'https://agents.example.com' };
 
 describe('identity', () => {
   it('is undefined without the key, and nothing else changes', async () => {
@@ -61,6 +63,7 @@ identity:
         service_accounts: [],
         ignore_authorization: false,
       },
+      tokens: [],
       keys: [
         {
           name: 'nightly-report',
@@ -82,7 +85,7 @@ identity:
     [
       'an unknown member',
       'identity: { anonymus: deny }',
-      `1:13: identity.anonymus ${known('anonymous', 'inference', 'proxy', 'keys', 'roles')}`,
+      `1:13: identity.anonymus ${known('anonymous', 'inference', 'proxy', 'tokens', 'keys', 'roles')}`,
     ],
     ['an unknown value', 'identity: { anonymous: no }', '1:13: identity.anonymous must be one of allow, deny'],
     ['a proxy without peers', 'identity: { proxy: {} }', '1:13: identity.proxy.trusted is required'],
@@ -161,6 +164,87 @@ identity:
   });
 });
 
+describe('tokens', () => {
+  const withMember = (member: string) => TOKENS.replace('name:', `${member}, name:`);
+  const issuerOf = async (yaml: string) => (await configOf(yaml, PUBLIC_URL)).bootstrap.identity?.tokens[0];
+  const KEYS_FILE = '{"keys": []}';
+
+  it('need the URL of the service, which is their audience', async () => {
+    expect(await errorOf(TOKENS)).toBe(
+      'SERVICE_PUBLIC_URL: must be set with identity.tokens: tokens name the URL of an endpoint as their audience; set it to the URL at which clients reach the MCP listener, such as https://agents.example.com',
+    );
+    expect(await issuerOf(TOKENS)).toMatchObject({ name: 'corp', issuer: 'https://id.example.com' });
+  });
+
+  it('read files by their paths, which are relative to the folder of the file', async () => {
+    await mkdir(join(folder, 'etc'));
+    await writeFile(join(folder, 'etc/keys.json'), `\ufeff${KEYS_FILE}`);
+    await writeFile(join(folder, 'ca.pem'), 'PEM');
+    // As Kubernetes mounts files.
+    await symlink(join(folder, 'ca.pem'), join(folder, 'etc/ca.pem'));
+    const yaml = withMember('jwks_url: etc/keys.json, ca_file: ./etc/ca.pem');
+    const read = { jwks_url: { name: 'keys.json', text: KEYS_FILE }, ca_file: { name: 'ca.pem', text: 'PEM' } };
+    expect(await issuerOf(yaml)).toMatchObject(read);
+    await rm(join(folder, 'service.yaml'));
+    await writeFile(join(folder, 'etc/other.yaml'), withMember(`jwks_url: keys.json, ca_file: ${folder}/ca.pem`));
+    const argv = ['--service-config', 'etc/other.yaml'];
+    const invocation = await loadConfig(argv, { HOME: folder, ...PUBLIC_URL }, folder);
+    expect(invocation).toMatchObject({ config: { bootstrap: { identity: { tokens: [read] } } } });
+  });
+
+  it.each(['https://id.example.com/keys', 'HTTP://127.0.0.1:9/keys'])('read no file for the URL %s', async (url) => {
+    expect(await issuerOf(withMember(`jwks_url: "${url}"`))).toMatchObject({ jwks_url: url });
+  });
+
+  it('accept the content in place of a path', async () => {
+    const file = { name: 'a', text: KEYS_FILE };
+    expect(await issuerOf(withMember(`jwks_url: ${JSON.stringify(file)}`))).toMatchObject({ jwks_url: file });
+  });
+
+  const KEY_SET = 'expected an http or https URL, or the path of a file with a JSON Web Key Set';
+  const PEM = 'expected the path of a file with certificates (PEM)';
+  it.each<[string, string, string]>([
+    ['a missing file', 'jwks_url: no.json', `jwks_url: "no.json" does not exist; ${KEY_SET}`],
+    ['another scheme', 'jwks_url: "ftp://h/k"', `jwks_url: "ftp:/h/k" does not exist; ${KEY_SET}`],
+    ['a file as a folder', 'ca_file: service.yaml/a', `ca_file: "service.yaml/a" does not exist; ${PEM}`],
+    ['a folder', 'ca_file: etc', `ca_file: "etc" is not a regular file; ${PEM}`],
+    ['a device', 'ca_file: /dev/zero', `ca_file: "/dev/zero" is not a regular file; ${PEM}`],
+    ['a large file', 'jwks_url: large', `jwks_url: "large" has more than 1048576 bytes; ${KEY_SET}`],
+    ['binary content', 'ca_file: binary', `ca_file: "binary" is not valid UTF-8; ${PEM}`],
+  ])('end the start with %s', async (_what, member, message) => {
+    await mkdir(join(folder, 'etc'));
+    await writeFile(join(folder, 'large'), 'x'.repeat(1_048_577));
+    await writeFile(join(folder, 'binary'), new Uint8Array([0x30, 0x82]));
+    expect(await errorOf(withMember(member), PUBLIC_URL)).toBe(
+      `service.yaml:1:24: identity.tokens[0].${message}, relative to the folder of this file`,
+    );
+  });
+
+  it('end the start with all problems at once', async () => {
+    const message = await errorOf(withMember('jwks_url: a, ca_file: b, algorithms: [none]'), PUBLIC_URL);
+    expect(message.split('; service.yaml').map((text) => /identity\.\S*/.exec(text)?.[0])).toEqual([
+      'identity.tokens[0].jwks_url:',
+      'identity.tokens[0].ca_file:',
+      'identity.tokens[0].algorithms[0]',
+    ]);
+  });
+});
+
+describe('a warning with its position', () => {
+  it.each([
+    ['identity: { proxy: { trusted: [10.0.0.0/8, 0.0.0.0/0] } }', '1:44: identity.proxy.trusted[1] is every address'],
+    [
+      TOKENS.replace('name:', 'audiences: [{ value: a, for: ["*"] }], name:'),
+      '1:48: identity.tokens[0].audiences[0].for is every namespace',
+    ],
+  ])('%s', async (yaml, warning) => {
+    const { warnings } = await configOf(yaml, PUBLIC_URL);
+    expect(warnings.map((text) => text.replaceAll(`${folder}/`, '').split(':', 4).join(':'))).toEqual([
+      `service.yaml:${warning}`,
+    ]);
+  });
+});
+
 describe('headers that say who calls', () => {
   it.each([
     [PROXY, 'X-User'],
@@ -168,8 +252,9 @@ describe('headers that say who calls', () => {
     [PROXY, 'x-auth-request-user'],
     [PROXY, 'x_forwarded_user'],
     [KEYS, 'authorization'],
+    [TOKENS, 'authorization'],
   ])('cannot be forwarded: %s with %s', async (yaml, name) => {
-    expect(await errorOf(yaml, { SERVICE_FORWARD_HEADERS: `x-tenant, ${name}` })).toBe(
+    expect(await errorOf(yaml, { ...PUBLIC_URL, SERVICE_FORWARD_HEADERS: `x-tenant, ${name}` })).toBe(
       `SERVICE_FORWARD_HEADERS: ${name.toLowerCase()} must not be forwarded to upstreams: with identity in the bootstrap file, this service reads it as a credential; remove it from the list`,
     );
   });

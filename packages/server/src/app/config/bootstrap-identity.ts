@@ -1,23 +1,87 @@
-import { type IdentitySettings, identity as schema, type ValidationIssue, validate } from '@sluice/contract';
+import { basename, resolve } from 'node:path';
+import {
+  type IdentitySettings,
+  MAX_TEXT_FILE,
+  identity as schema,
+  type ValidationIssue,
+  validate,
+} from '@sluice/contract';
 import { comparableName } from '../../http/header-lines.ts';
-import { ConfigError } from '../../http/settings.ts';
-import { identityHeaders, identityIssues, receivedHeaders } from '../../identity/settings.ts';
+import { ContainedFileError, readContainedFile } from '../../http/secrets/contained-file.ts';
+import { ConfigError, quote } from '../../http/settings.ts';
+import { identityHeaders, identityIssues, identityWarnings, receivedHeaders } from '../../identity/settings.ts';
+import { errorCode } from '../../registry/store/files.ts';
+import type { Environment } from './environment.ts';
 import type { LoadedPipeline } from './pipeline/pipeline.ts';
 import { formatPath, formatProblem, type KeyPath, type Problem, sortProblems, type YamlFile } from './yaml-document.ts';
 
+/** The settings of `identity`, and warnings about them with their positions. */
+interface ParsedIdentity {
+  readonly identity: IdentitySettings | undefined;
+  readonly identityWarnings: readonly string[];
+}
+
 /**
- * Parses the key `identity`; undefined without it. Unlike other entries it has no valid part: throws {@link ConfigError} with all
- * problems, headers of forwards that name a header of it included.
+ * Parses the key `identity`, and reads the files that it names; undefined without it. `folder`: what their paths are relative to.
+ * Unlike other entries it has no valid part: rejects with {@link ConfigError} that has all problems, headers of forwards that name a
+ * header of it included.
  */
-export function parseIdentity(file: YamlFile): IdentitySettings | undefined {
-  if (!('identity' in file.content)) return undefined;
-  const result = validate(schema, file.content.identity);
+export async function parseIdentity(file: YamlFile, folder: string): Promise<ParsedIdentity> {
+  if (!('identity' in file.content)) return { identity: undefined, identityWarnings: [] };
+  const { entry, problems } = await readFiles(file, folder);
+  const result = validate(schema, entry);
   const settings = 'value' in result ? result.value : undefined;
   const issues = 'value' in result ? identityIssues(result.value) : result.issues;
-  const problems = issues.map((issue) => identityProblem(file, issue));
+  problems.push(...issues.map((issue) => identityProblem(file, issue)));
   if (settings) problems.push(...forwardProblems(file, identityHeaders(settings)));
-  if (problems.length === 0) return settings;
-  throw new ConfigError(sortProblems(problems).map(formatProblem).join('; '));
+  if (problems.length > 0) throw new ConfigError(sortProblems(problems).map(formatProblem).join('; '));
+  const warnings = settings ? identityWarnings(settings).map((issue) => identityProblem(file, issue)) : [];
+  return { identity: settings, identityWarnings: warnings.map(formatProblem) };
+}
+
+/** Members of token issuers that can be the path of a file, and what is expected of them. */
+const FILES = {
+  jwks_url: 'an http or https URL, or the path of a file with a JSON Web Key Set',
+  ca_file: 'the path of a file with certificates (PEM)',
+};
+
+/** Returns the entry with the files that issuers name: their names and contents in place of the paths. */
+async function readFiles({ content, position }: YamlFile, folder: string) {
+  const entry: unknown = structuredClone(content.identity);
+  const { tokens }: { tokens?: unknown } = Object(entry);
+  const problems: Problem[] = [];
+  for (const [index, issuer] of (Array.isArray(tokens) ? tokens : []).entries()) {
+    for (const [member, expected] of Object.entries(FILES)) {
+      const path: unknown = Object(issuer)[member];
+      if (typeof path !== 'string' || (member === 'jwks_url' && /^https?:/i.test(path))) continue;
+      const read = await readText(resolve(folder, path));
+      const at = ['identity', 'tokens', index, member];
+      if ('problem' in read) {
+        const text = `${formatPath(at)}: ${quote(resolve(folder, path))} ${read.problem}; expected ${expected}, relative to the folder of this file`;
+        problems.push({ at: position(at), text });
+      }
+      issuer[member] = 'text' in read ? { name: basename(path), text: read.text } : undefined;
+    }
+  }
+  return { entry, problems };
+}
+
+const FILE_PROBLEMS: Readonly<Record<string, string>> = {
+  'not-a-file': 'is not a regular file',
+  'too-large': `has more than ${MAX_TEXT_FILE} bytes`,
+  ENOENT: 'does not exist',
+  ENOTDIR: 'does not exist',
+  ERR_ENCODING_INVALID_ENCODED_DATA: 'is not valid UTF-8',
+};
+
+async function readText(path: string): Promise<{ readonly text: string } | { readonly problem: string }> {
+  try {
+    const bytes = await readContainedFile(path, undefined, MAX_TEXT_FILE);
+    return { text: new TextDecoder('utf-8', { fatal: true }).decode(bytes) };
+  } catch (error) {
+    const code = error instanceof ContainedFileError ? error.problem : (errorCode(error) ?? 'unknown error');
+    return { problem: FILE_PROBLEMS[code] ?? `cannot be read (${code})` };
+  }
 }
 
 function identityProblem({ position }: YamlFile, { path, message }: ValidationIssue): Problem {
@@ -42,15 +106,34 @@ function forwardProblems({ content, position }: YamlFile, names: ReadonlySet<str
   });
 }
 
-/** Throws {@link ConfigError} if SERVICE_FORWARD_HEADERS (lower case) names a header that says who calls. */
-export function requireNoIdentityHeaders(forwarded: readonly string[], settings: IdentitySettings | undefined): void {
-  if (!settings) return;
+/** Returns what of the environment variables these settings do not work with. */
+export function environmentProblems(
+  settings: IdentitySettings,
+  { publicUrl, forwardHeaders }: Pick<Environment, 'publicUrl' | 'forwardHeaders'>,
+): string[] {
   const names = receivedHeaders(settings);
-  const found = forwarded.filter((name) => names.has(comparableName(name)));
-  if (found.length === 0) return;
-  throw new ConfigError(
-    `SERVICE_FORWARD_HEADERS: ${found.join(', ')} must not be forwarded to upstreams: with identity in the bootstrap file, this service reads it as a credential; remove it from the list`,
-  );
+  const found = forwardHeaders.filter((name) => names.has(comparableName(name)));
+  return [
+    ...(settings.tokens.length > 0 && !publicUrl
+      ? [
+          'SERVICE_PUBLIC_URL: must be set with identity.tokens: tokens name the URL of an endpoint as their audience; set it to the URL at which clients reach the MCP listener, such as https://agents.example.com',
+        ]
+      : []),
+    ...(found.length > 0
+      ? [
+          `SERVICE_FORWARD_HEADERS: ${found.join(', ')} must not be forwarded to upstreams: with identity in the bootstrap file, this service reads it as a credential; remove it from the list`,
+        ]
+      : []),
+  ];
+}
+
+/** Throws {@link ConfigError} if the environment does not fit `identity` of the bootstrap file. */
+export function requireEnvironment(
+  environment: Parameters<typeof environmentProblems>[1],
+  settings: IdentitySettings | undefined,
+): void {
+  const [problem] = settings ? environmentProblems(settings, environment) : [];
+  if (problem !== undefined) throw new ConfigError(problem);
 }
 
 /**
