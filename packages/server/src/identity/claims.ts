@@ -42,6 +42,8 @@ export interface PrincipalFacts {
   readonly id: string;
   readonly groups: readonly string[];
   readonly person: string | undefined;
+  /** Id of the party that acts on its behalf, of the same source. */
+  readonly actor?: string | undefined;
 }
 
 /** Longest id, group or person, in bytes of UTF-8. */
@@ -61,8 +63,12 @@ const FORWARD_PREFIX = 'forward:';
  * makes the whole credential invalid: without one of its groups, a principal could do what is forbidden to the group.
  */
 export function principalOf(source: PrincipalSource, facts: PrincipalFacts): Principal | Invalid {
-  const { kind, id, groups, person } = facts;
-  const problem = problemOfId(id, source) ?? problemOfGroups(groups, source) ?? problemOfPerson(person);
+  const { kind, id, groups, person, actor } = facts;
+  const problem =
+    problemOfId(id, source) ??
+    problemOfGroups(groups, source) ??
+    (person === undefined ? undefined : problemOf('the person', person)) ??
+    (actor === undefined ? undefined : (problemOf('the actor', actor) ?? problemOfPrefix('the actor', actor, source)));
   if (problem !== undefined) return invalid(problem);
   const { name, prefix } = source;
   return withKey({
@@ -72,6 +78,7 @@ export function principalOf(source: PrincipalSource, facts: PrincipalFacts): Pri
     groups: [...new Set(groups)].map((group) => prefix + group),
     source: name,
     person,
+    actor: actor === undefined ? undefined : prefix + actor,
   });
 }
 
@@ -89,10 +96,6 @@ function problemOfGroups(groups: readonly string[], source: PrincipalSource): st
     bytes += Buffer.byteLength(group);
   }
   return bytes > MAX_GROUPS_BYTES ? `the groups have more than ${MAX_GROUPS_BYTES} bytes` : undefined;
-}
-
-function problemOfPerson(person: string | undefined): string | undefined {
-  return person === undefined ? undefined : problemOf('the person', person);
 }
 
 function problemOf(what: string, value: string): string | undefined {
