@@ -27,6 +27,7 @@ export * from './schemas/observability.ts';
 export * from './schemas/plugins.ts';
 export * from './schemas/replicas.ts';
 export * from './schemas/services.ts';
+export * from './schemas/session.ts';
 export * from './schemas/state.ts';
 export * from './schemas/tasks.ts';
 export * from './schemas/time-series.ts';

@@ -868,5 +868,40 @@ export const responseShapes: Readonly<Record<string, ResponseShape>> = {
       "version": "string",
       "checks": "array"
     }
+  },
+  "GET /api/v1/session 200": {
+    "type": "object",
+    "members": {
+      "principal": "object",
+      "rights": "array",
+      "rejected?": "string",
+      "signIn?": "object",
+      "offer": "object"
+    }
+  },
+  "POST /api/v1/session/logout 200": {
+    "type": "object",
+    "members": {
+      "signedOut": "boolean"
+    }
+  },
+  "GET /api/v1/sessions 200": {
+    "list": true,
+    "type": "object",
+    "members": {
+      "id": "string",
+      "principal": "object",
+      "person?": "string",
+      "current": "boolean",
+      "signedInAt": "string",
+      "refreshedAt": "string",
+      "expiresAt": "string"
+    }
+  },
+  "DELETE /api/v1/sessions/{id} 200": {
+    "type": "object",
+    "members": {
+      "removed": "string"
+    }
   }
 };

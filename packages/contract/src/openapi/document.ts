@@ -36,6 +36,7 @@ const TAGS: Readonly<Record<string, string>> = {
   tasks: 'Long tool calls.',
   inference: 'Recorded chat completions and the inference listener.',
   service: 'Health, statistics and metrics.',
+  'sign-in': 'Who is signed in.',
   'legacy backend': 'Paths that are proxied, with everything below them.',
 };
 

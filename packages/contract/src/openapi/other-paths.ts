@@ -89,6 +89,35 @@ function pages(): Record<string, object> {
       right: 'open',
       parameters: [pathParameter('file')],
     }),
+    '/api/v1/session/login': redirectItem('signIn', 'Sign in: leads a browser to the issuer', [RETURN_TO]),
+    '/api/v1/session/callback': redirectItem('completeSignIn', 'Complete a sign-in: leads a browser to the console'),
+  };
+}
+
+const RETURN_TO = {
+  name: 'return_to',
+  in: 'query',
+  description: 'Where the browser is led afterwards: a page of the console, as path below its URL, `/admin/…`.',
+  schema: { type: 'string' },
+};
+
+/** A path that browsers are led to, and from there to another one. */
+function redirectItem(operationId: string, summary: string, parameters: readonly object[] = []) {
+  const page = { content: { 'text/html': { schema: { type: 'string' } } } };
+  return {
+    get: {
+      operationId,
+      tags: ['sign-in'],
+      summary,
+      ...security('open'),
+      ...(parameters.length > 0 && { parameters }),
+      responses: {
+        302: { description: 'The next page.' },
+        400: { description: 'A page that says why it is not possible.', ...page },
+        403: { $ref: '#/components/responses/Forbidden' },
+        503: { description: 'A page that says why the issuer cannot be used now.', ...page },
+      },
+    },
   };
 }
 

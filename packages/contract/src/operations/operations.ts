@@ -9,6 +9,7 @@ import { namespaceOperations } from './namespaces.ts';
 import { observabilityOperations } from './observability.ts';
 import type { Operation } from './operation.ts';
 import { serviceOperations } from './services.ts';
+import { sessionOperations } from './session.ts';
 import { stateOperations } from './state.ts';
 import { taskOperations } from './tasks.ts';
 import { toolCallOperations } from './tool-calls.ts';
@@ -30,6 +31,7 @@ export const operations = {
   inference: inferenceOperations,
   observability: observabilityOperations,
   maintenance: maintenanceOperations,
+  session: sessionOperations,
 };
 
 /** All operations in the order of the OpenAPI document. */

@@ -104,7 +104,11 @@ const tokenIssuer = z.strictObject({
     .optional()
     .describe('Tokens in which a value of the claim matches one of these globs are those of service accounts.'),
   sign_in: z
-    .strictObject({ client_id: z.string().min(1).max(256), scopes: names.default(['openid', 'profile', 'email']) })
+    .strictObject({
+      client_id: z.string().min(1).max(256),
+      scopes: names.default(['openid', 'profile', 'email']),
+      max_hours: z.number().positive().max(720).default(12).describe('When a sign-in ends, however often it is used.'),
+    })
     .optional()
     .describe('Public client with which people sign in to console and CLI. At most one issuer.'),
 });

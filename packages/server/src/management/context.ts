@@ -2,6 +2,8 @@ import type { DiagnosticCheck, IdentitySettings, Replica } from '@sluice/contrac
 import type { EgressProxies } from '../http/client/egress-proxies.ts';
 import type { Peers } from '../http/peers.ts';
 import type { PublicUrl } from '../http/public-url.ts';
+import type { ListenerIdentity } from '../identity/identity.ts';
+import type { May } from '../identity/roles.ts';
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { InferenceSettings } from '../inference/settings.ts';
 import type { ClientProfiles } from '../mcp/client-profile.ts';
@@ -59,6 +61,10 @@ export interface ManagementConfig {
 export interface ManagementContext {
   readonly config: ManagementConfig;
   readonly log: TargetLogger;
+  /** Decides who makes a request. */
+  readonly identity: Pick<ListenerIdentity, 'authenticate'>;
+  /** Decides about rights; by default everybody has all of them. */
+  readonly may?: May | undefined;
   readonly registry: Registry;
   readonly forwards: Forwards;
   readonly forwardHistory: Pick<ForwardHistory, 'of'>;

@@ -7,6 +7,8 @@ import type { PlainOutcome } from '../http/outcome.ts';
 export interface ApiResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
+  /** Values of `Set-Cookie`, each in a line of its own. */
+  readonly cookies?: readonly string[];
   readonly body: string | Buffer | Readable;
 }
 

@@ -75,7 +75,7 @@ async function expectRight(right: Right, sent: Sent): Promise<void> {
 
 /** Rights that do not follow from the method: `read` for GET, `change_registry` for others. */
 const OTHERS: Readonly<Partial<Record<Right, readonly string[]>>> = {
-  open: ['getHealth', 'getHealthAlias', 'getReadiness'],
+  open: ['getHealth', 'getHealthAlias', 'getReadiness', 'getSession', 'signOut'],
   read_bodies: ['listInteractions', 'listEvaluators', 'getActiveEvaluatorRevision', 'getEvaluatorRevision'],
   administer: [
     'replaceEvaluators',
@@ -87,6 +87,8 @@ const OTHERS: Readonly<Partial<Record<Right, readonly string[]>>> = {
     'clearInteractions',
     'configureInference',
     'createBackup',
+    'listSessions',
+    'endSession',
   ],
 };
 

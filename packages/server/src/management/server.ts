@@ -40,6 +40,7 @@ import { type ApiResponse, errorResponse, markStale, pathNotFound, withHeaders }
 import { deniedResponse, missingRight, rejectedResponse } from './rights.ts';
 import { parseLimit, type Route, Router } from './router.ts';
 import { serviceRoutes } from './services.ts';
+import { sessionRoutes } from './sign-in/session.ts';
 import { stateRoutes } from './state.ts';
 import { taskRoutes } from './tasks.ts';
 import { timeSeriesRoutes } from './time-series.ts';
@@ -96,6 +97,7 @@ const ROUTES: readonly ((router: Router, context: ManagementContext) => void)[] 
   referenceRoutes,
   backupRoutes,
   diagnosticsRoutes,
+  sessionRoutes,
   adminConsoleRoutes,
 ];
 
@@ -108,8 +110,6 @@ export interface ManagementOptions extends ManagementContext {
   readonly telemetry: RequestTelemetry;
   /** Decides who makes a request. */
   readonly identity: Pick<ListenerIdentity, 'authenticate'> & Partial<ListenerIdentity>;
-  /** Decides about rights; by default everybody has all of them. */
-  readonly may?: May | undefined;
   /** Serves the paths of the legacy backend. */
   readonly legacyBackend: Pick<LegacyBackendProxy, 'serve' | 'server'>;
   /** Serves the MCP endpoints of this listener; undefined if the pipeline does not serve MCP. */
@@ -358,13 +358,14 @@ export class Management {
     return errorResponse('INTERNAL', 'internal error; see the service log');
   }
 
-  #send({ head, facts, response }: McpExchange, { status, headers, body }: ApiResponse): void {
+  #send({ head, facts, response }: McpExchange, { status, headers, cookies = [], body }: ApiResponse): void {
     facts.rejected = status >= 400;
     const isStream = body instanceof Readable;
     // The client disconnected while the response was made, or its body took too long.
     if (response.destroyed || response.headersSent) return void (isStream && body.destroy());
     const length = isStream || status === 204 ? undefined : { 'content-length': String(Buffer.byteLength(body)) };
-    response.writeHead(status, Object.entries({ ...this.#cors, ...headers, ...length }).flat());
+    const lines = Object.entries({ ...this.#cors, ...headers, ...length }).flat();
+    response.writeHead(status, [...lines, ...cookies.flatMap((cookie) => ['set-cookie', cookie])]);
     if (!isStream) return void response.end(body);
     if (head.method === 'HEAD') {
       body.destroy();
