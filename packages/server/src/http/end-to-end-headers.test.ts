@@ -7,6 +7,20 @@ describe('the headers of a response', () => {
     expect(clientResponseHeaders(200, raw)).toEqual(['Content-Length', '2', 'Set-Cookie', 'a', 'set-cookie', 'b']);
   });
 
+  it('set no cookie of a sign-in', () => {
+    const raw = [
+      'Set-Cookie',
+      'sluice=a; Path=/',
+      'set-cookie',
+      'b=1',
+      'SET-COOKIE',
+      '__Host-sluice-login=c',
+      'X',
+      'sluice=a',
+    ];
+    expect(clientResponseHeaders(200, raw)).toEqual(['set-cookie', 'b=1', 'X', 'sluice=a']);
+  });
+
   it('have no length without content', () => {
     expect(clientResponseHeaders(204, ['Content-Length', '2', 'X-A', '1'])).toEqual(['X-A', '1']);
     expect(clientResponseHeaders(304, ['Content-Length', '2'])).toEqual(['Content-Length', '2']);

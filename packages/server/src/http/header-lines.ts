@@ -22,11 +22,11 @@ export function comparableName(name: string): string {
 }
 
 /** Returns the headers whose lower-case names are kept; both are names and values, alternating. */
-export function filterHeaders(headers: readonly string[], isKept: (name: string) => boolean): string[] {
+export function filterHeaders(headers: readonly string[], isKept: (name: string, value: string) => boolean): string[] {
   const kept: string[] = [];
   for (let at = 0; at + 1 < headers.length; at += 2) {
     const [name = '', value = ''] = [headers[at], headers[at + 1]];
-    if (isKept(name.toLowerCase())) kept.push(name, value);
+    if (isKept(name.toLowerCase(), value)) kept.push(name, value);
   }
   return kept;
 }

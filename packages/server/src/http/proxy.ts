@@ -1,4 +1,5 @@
 import { authorizationOf } from '../identity/authenticator.ts';
+import { setsOwnCookie } from '../identity/own-cookies.ts';
 import { PEER_HEADER_PREFIX } from '../identity/peer.ts';
 import type {
   RawHeaders,
@@ -42,14 +43,21 @@ export function withAuthorization({ rawHeaders, credentials }: RequestHead): rea
 /** Returns the headers of an upstream response of this status that are sent to the client; `excluded` as above. */
 export function clientResponseHeaders(status: number, raw: readonly string[], excluded = NONE): string[] {
   // A response without content has no length (RFC 9110 8.6).
-  return endToEndHeaders(raw, (name) => excluded.has(name) || (status === 204 && name === 'content-length'));
+  return endToEndHeaders(
+    raw,
+    (name, value) =>
+      excluded.has(name) ||
+      (status === 204 && name === 'content-length') ||
+      (name === 'set-cookie' && setsOwnCookie(value)),
+  );
 }
 
-function endToEndHeaders(raw: readonly string[], isExcluded: (name: string) => boolean): string[] {
+function endToEndHeaders(raw: readonly string[], isExcluded: (name: string, value: string) => boolean): string[] {
   const listed = connectionHeaders(raw);
   return filterHeaders(
     raw,
-    (name) => !(HOP_BY_HOP.has(name) || name.startsWith('proxy-') || listed?.has(name) || isExcluded(name)),
+    (name, value) =>
+      !(HOP_BY_HOP.has(name) || name.startsWith('proxy-') || listed?.has(name) || isExcluded(name, value)),
   );
 }
 

@@ -285,3 +285,34 @@ test('an upstream that verifies it gets every line of Authorization but keys of 
   const without = parseHead(['Cookie: c', 'X: d']);
   expect(withAuthorization(without)).toBe(without.rawHeaders);
 });
+
+describe('the cookies of a sign-in', () => {
+  const names = new Set(['authorization']);
+  it.each<[what: string, lines: string[], own: string[] | undefined, others: string | undefined]>([
+    ['alone', ['Cookie: sluice=a'], ['sluice=a'], undefined],
+    ['among others', ['cookie: x=1; __Host-sluice=a; y=2'], [' __Host-sluice=a'], 'x=1; y=2'],
+    [
+      'first and last',
+      ['Cookie: sluice-login=a; x=1;__Host-sluice-login=b'],
+      ['sluice-login=a', '__Host-sluice-login=b'],
+      'x=1',
+    ],
+    ['in several lines', ['Cookie: sluice=a', 'Cookie: x=1', 'COOKIE: sluice=b'], ['sluice=a', 'sluice=b'], 'x=1'],
+    ['without a value', ['Cookie: sluice; x=1'], ['sluice'], 'x=1'],
+    ['with spaces', ['Cookie: x=1 ;\t sluice = a'], ['\t sluice = a'], 'x=1'],
+  ])('are taken out: %s', (_what, lines, own, others) => {
+    const { credentials, headers, rawHeaders } = parseHead(lines, { credentialHeaders: names });
+    expect([credentials.get('cookie'), headers.cookie]).toEqual([own, others]);
+    expect(rawHeaders.slice(2)).toEqual(others === undefined ? [] : [expect.stringMatching(/^cookie$/i), others]);
+  });
+
+  it('have these names only', () => {
+    const value = 'Sluice=a; sluice2=b; x=sluice; __Secure-sluice=c; sluice-loginx=d';
+    expect(parseHead([`Cookie: ${value}`], { credentialHeaders: names }).headers.cookie).toBe(value);
+  });
+
+  it('stay where nothing is a credential', () => {
+    const { credentials, headers } = parseHead(['Cookie: sluice=a'], {});
+    expect([credentials, headers.cookie]).toEqual([NO_CREDENTIALS, 'sluice=a']);
+  });
+});

@@ -1,5 +1,6 @@
 import { type IncomingHttpHeaders, METHODS } from 'node:http';
 import { type Credentials, NO_CREDENTIALS } from '../../identity/authenticator.ts';
+import { splitCookies } from '../../identity/own-cookies.ts';
 import { MAX_PRINCIPAL_BYTES, PEER_HEADER_PREFIX } from '../../identity/peer.ts';
 import { comparableName, HOP_BY_HOP, TOKEN } from '../header-lines.ts';
 import {
@@ -44,7 +45,7 @@ export interface RequestParserOptions {
   readonly isForReplicas?: boolean | undefined;
   /**
    * Names of headers that prove who makes a request, in lower case and without `_`. Their lines are taken out of the headers, so
-   * that nothing can pass them on. See {@link checkCredentialHeaders}.
+   * that nothing can pass them on; so are the cookies of a sign-in, if there is any such header. See {@link checkCredentialHeaders}.
    */
   readonly credentialHeaders?: ReadonlySet<string> | undefined;
 }
@@ -158,7 +159,7 @@ function parseHead(text: string, options: RequestParserOptions): RequestHead {
   for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
     const rawName = rawHeaders[index] ?? '';
     const name = rawName.toLowerCase();
-    const value = rawHeaders[index + 1] ?? '';
+    let value = rawHeaders[index + 1] ?? '';
     if (!isForReplicas && name.startsWith(PEER_HEADER_PREFIX)) {
       kept ??= rawHeaders.slice(0, index);
       continue;
@@ -169,6 +170,14 @@ function parseHead(text: string, options: RequestParserOptions): RequestHead {
         credentials ??= new Map();
         credentials.getOrInsertComputed(name, () => []).push(value);
         continue;
+      }
+      const cookies = name === 'cookie' ? splitCookies(value) : undefined;
+      if (cookies) {
+        kept ??= rawHeaders.slice(0, index);
+        credentials ??= new Map();
+        credentials.getOrInsertComputed(name, () => []).push(...cookies.own);
+        if (cookies.others === undefined) continue;
+        value = cookies.others;
       }
     }
     kept?.push(rawName, value);
