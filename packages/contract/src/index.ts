@@ -26,6 +26,7 @@ export * from './schemas/namespaces.ts';
 export * from './schemas/observability.ts';
 export * from './schemas/plugins.ts';
 export * from './schemas/replicas.ts';
+export * from './schemas/revisions.ts';
 export * from './schemas/services.ts';
 export * from './schemas/session.ts';
 export * from './schemas/state.ts';

@@ -1726,14 +1726,14 @@ export interface components {
             activated_at?: string;
             /** @enum {string} */
             status: "active" | "superseded" | "rejected";
-            /** @description Checksum of the evaluators. */
+            /** @description Checksum of the content. */
             checksum: string;
             /**
              * @description Source of the revision: bootstrap file or API.
              * @enum {string}
              */
             origin: "startup" | "api";
-            /** @description User reported by the authenticating proxy. */
+            /** @description Id of the caller. */
             actor?: string;
             /** @description Reason for the rejection. */
             failure_reason?: string;
@@ -1753,14 +1753,14 @@ export interface components {
             activated_at?: string;
             /** @enum {string} */
             status: "active" | "superseded" | "rejected";
-            /** @description Checksum of the evaluators. */
+            /** @description Checksum of the content. */
             checksum: string;
             /**
              * @description Source of the revision: bootstrap file or API.
              * @enum {string}
              */
             origin: "startup" | "api";
-            /** @description User reported by the authenticating proxy. */
+            /** @description Id of the caller. */
             actor?: string;
             /** @description Reason for the rejection. */
             failure_reason?: string;

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { dryRunInput, dryRunResult } from '../schemas/dry-run.ts';
 import {
-  activationInput,
   binding,
   bindingInput,
   evaluator,
@@ -11,6 +10,7 @@ import {
   evaluatorWarning,
   unbindResult,
 } from '../schemas/evaluators.ts';
+import { activationInput } from '../schemas/revisions.ts';
 import { defineOperation } from './operation.ts';
 
 /** Description of the header. */

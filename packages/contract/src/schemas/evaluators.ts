@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { unknownField } from '../validate.ts';
 import { nameOrEmpty, namespaceName } from './fields.ts';
-import { boundedArray, coerceRawNumber, jsonObject } from './json.ts';
+import { boundedArray, jsonObject } from './json.ts';
+import { expectedRevision, revision } from './revisions.ts';
 
 /** Kind of LLM task. */
 const operation = z.enum(['classify', 'filter', 'augment']);
@@ -108,10 +109,6 @@ function memberOf(submitted: unknown, name: 'trigger' | 'processor'): unknown {
   return typeof submitted === 'object' && submitted !== null ? Reflect.get(submitted, name) : undefined;
 }
 
-const expectedRevision = coerceRawNumber(z.number().int().nonnegative())
-  .optional()
-  .describe('Expected active revision; CONFLICT if it differs. 0 expects none.');
-
 /** Body of `PUT /api/v1/evaluators`: the complete list. */
 export const evaluatorsInput = z
   .object({
@@ -119,9 +116,6 @@ export const evaluatorsInput = z
     expected_revision: expectedRevision,
   })
   .meta({ id: 'EvaluatorsInput' });
-
-/** Optional body of `POST /api/v1/evaluators/revisions/{id}/activate`. */
-export const activationInput = z.object({ expected_revision: expectedRevision }).meta({ id: 'ActivationInput' });
 
 /** Warning about a submitted evaluator: it was skipped, or cannot match a request. */
 export const evaluatorWarning = z
@@ -138,24 +132,10 @@ export const evaluatorWarning = z
   .meta({ id: 'EvaluatorWarning' });
 
 /** Revision of the evaluator set, without the evaluators. */
-export const evaluatorRevision = z
-  .object({
-    id: z.number().int().positive().describe('Revision number, from 1.'),
-    created_at: z.iso.datetime({ precision: 3 }).describe('UTC'),
-    activated_at: z.iso.datetime({ precision: 3 }).optional().describe('UTC; omitted if never active.'),
-    status: z.enum(['active', 'superseded', 'rejected']),
-    checksum: z
-      .string()
-      .regex(/^[0-9a-f]{16}$/)
-      .describe('Checksum of the evaluators.'),
-    origin: z.enum(['startup', 'api']).describe('Source of the revision: bootstrap file or API.'),
-    actor: z.string().optional().describe('User reported by the authenticating proxy.'),
-    failure_reason: z.string().optional().describe('Reason for the rejection.'),
-  })
-  .meta({ id: 'EvaluatorRevision' });
+export const evaluatorRevision = revision.meta({ id: 'EvaluatorRevision' });
 
 /** Revision with its evaluators. */
-export const evaluatorRevisionContent = evaluatorRevision
+export const evaluatorRevisionContent = revision
   .extend({
     evaluators: z.array(evaluator).describe('Evaluators as submitted; those of a rejected revision may be invalid.'),
     skipped: z.array(z.string()).describe('Names of the evaluators that were skipped.'),
@@ -183,6 +163,4 @@ export const unbindResult = z.object({ unbound: z.string() }).meta({ id: 'Unboun
 export type Evaluator = z.infer<typeof evaluator>;
 export type EvaluatorInput = z.input<typeof evaluatorInput>;
 export type EvaluatorWarning = z.infer<typeof evaluatorWarning>;
-export type EvaluatorRevision = z.infer<typeof evaluatorRevision>;
-export type EvaluatorRevisionContent = z.infer<typeof evaluatorRevisionContent>;
 export type Binding = z.infer<typeof binding>;

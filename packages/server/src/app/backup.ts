@@ -4,7 +4,7 @@ import { access, open, readdir, readFile, rm, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { SessionStore } from '../mcp/sessions/session-store.ts';
 import { sessionKeyIn } from '../mcp/sessions/sessions.ts';
-import { LogRevisionStore } from '../policy/revision-store.ts';
+import { EVALUATOR_REVISIONS } from '../policy/evaluator-revisions.ts';
 import { runSteps } from '../registry/steps.ts';
 import {
   BACKUP_FILES,
@@ -20,6 +20,7 @@ import { hostProcesses, takeLock } from '../registry/store/lock.ts';
 import { RECORDS_FILE, ReadRecords } from '../registry/store/record-file.ts';
 import { memoryLog, type RecordLog } from '../registry/store/record-log.ts';
 import { REGISTRY_FORMAT } from '../registry/store/registry-file.ts';
+import { LogRevisionStore } from '../registry/store/revision-store.ts';
 import { StoreError, type StoreLog } from '../registry/store/store.ts';
 import { VERSION } from '../telemetry/version.ts';
 import { defaultDataFolder } from './config/environment.ts';
@@ -163,7 +164,7 @@ export async function readRecords(log: RecordLog) {
   const sessions = new SessionStore();
   try {
     await sessions.open(log);
-    return { sessions, revisions: await new LogRevisionStore(log).load() };
+    return { sessions, revisions: await new LogRevisionStore(log, EVALUATOR_REVISIONS).load() };
   } catch (error) {
     throw new CorruptFileError(RECORDS_FILE, `cannot be used: ${errorReason(error)}`, { cause: error });
   }

@@ -10,18 +10,19 @@ import { SessionStore } from '../mcp/sessions/session-store.ts';
 import { SessionTable } from '../mcp/sessions/session-table.ts';
 import { newSessionKey } from '../mcp/sessions/sessions.ts';
 import { ActionFiles } from '../policy/action-loader.ts';
+import { EVALUATOR_REVISIONS } from '../policy/evaluator-revisions.ts';
 import { Evaluators } from '../policy/evaluators.ts';
-import { memoryRevisionStore } from '../policy/fixtures/memory-revision-store.ts';
 import { PrefixCompiler } from '../policy/fixtures/prefix-compiler.ts';
-import { LogRevisionStore } from '../policy/revision-store.ts';
 import { DEFAULT_NAMESPACE } from '../registry/entries.ts';
 import { commit } from '../registry/fixtures/commit.ts';
 import { addForward, registerService } from '../registry/operations-topology.ts';
 import { Registry } from '../registry/registry.ts';
 import { Collection } from '../registry/store/collection.ts';
+import { memoryRevisionStore } from '../registry/store/fixtures/memory-revision-store.ts';
 import { Database } from '../registry/store/postgres/database.ts';
 import { ReplicatedLog } from '../registry/store/postgres/replicated-log.ts';
 import { memoryLog } from '../registry/store/record-log.ts';
+import { LogRevisionStore } from '../registry/store/revision-store.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { unlimitedOperations } from '../upstreams/fixtures/operations.ts';
 import { ForwardValidator } from '../upstreams/forward-validator.ts';
@@ -213,7 +214,7 @@ const EVENTS: Readonly<Record<string, Open>> = {
     return emission(collection.changed, () => collection.put('a', 1));
   },
   'LogRevisionStore.newer': () => {
-    const store = new LogRevisionStore(shared);
+    const store = new LogRevisionStore(shared, EVALUATOR_REVISIONS);
     return emission(store.newer, () => store.apply([]));
   },
   'SharedUpstreamSessions.opened': async () => {

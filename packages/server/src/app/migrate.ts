@@ -2,8 +2,7 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ConfigError } from '../http/settings.ts';
 import { SessionStore } from '../mcp/sessions/session-store.ts';
-import { LogRevisionStore, revisionRecords } from '../policy/revision-store.ts';
-import { NO_REVISIONS, type Revisions } from '../policy/revisions.ts';
+import { EVALUATOR_REVISIONS } from '../policy/evaluator-revisions.ts';
 import { recordsOf } from '../registry/draft.ts';
 import { Registry } from '../registry/registry.ts';
 import { FileLog } from '../registry/store/file-log.ts';
@@ -16,6 +15,8 @@ import { inspect } from '../registry/store/postgres/schema.ts';
 import { RECORDS_FILE, RECORDS_FORMAT } from '../registry/store/record-file.ts';
 import { REGISTRY_FORMAT } from '../registry/store/registry-file.ts';
 import { SNAPSHOT_NAME as REGISTRY_FILE } from '../registry/store/registry-reader.ts';
+import { LogRevisionStore, revisionRecords } from '../registry/store/revision-store.ts';
+import type { Revisions } from '../registry/store/revisions.ts';
 import {
   type RecordedPut,
   SECTIONS,
@@ -133,7 +134,7 @@ async function readFolder(folder: string, log: StoreLog): Promise<Content> {
 async function writeFolder(folder: string, content: Content, log: StoreLog): Promise<void> {
   const { registry, revisions, sessions } = content;
   await fillFolder(folder, log, async (files) => {
-    const records = RECORDS_FORMAT.write([...sessions.records(), revisionRecords(revisions)], 1);
+    const records = RECORDS_FORMAT.write([...sessions.records(), revisionRecords(revisions, EVALUATOR_REVISIONS)], 1);
     await replaceFile(files, join(folder, RECORDS_FILE), records);
     await replaceFile(files, join(folder, REGISTRY_FILE), REGISTRY_FORMAT.write([registry.records()], 1));
   });
@@ -153,7 +154,7 @@ async function readDatabase(database: Database, log: StoreLog): Promise<Content>
   if (live > 0) log.warn('replicas are using the database: the folder will not contain their later changes', { live });
   const registry = new Registry(shared);
   for (const problem of await registry.load()) log.warn(problem);
-  const revisions = await new LogRevisionStore(shared).load();
+  const revisions = await new LogRevisionStore(shared, EVALUATOR_REVISIONS).load();
   const sessions = new SessionStore();
   await sessions.open(shared);
   return { registry, revisions, sessions };
@@ -164,7 +165,7 @@ async function writeDatabase(database: Database, content: Content, log: StoreLog
   const { registry, revisions, sessions } = content;
   const changes: RecordedPut[] = [
     ...recordsOf(registry.current),
-    ...(revisions === NO_REVISIONS ? [] : revisionRecords(revisions)),
+    ...revisionRecords(revisions, EVALUATOR_REVISIONS),
     ...sessions.records().flatMap((records) => [...records]),
   ];
   const shared = new ReplicatedLog({ database, log, version: VERSION });

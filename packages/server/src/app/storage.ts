@@ -1,8 +1,8 @@
 import { TokenSealer } from '@sluice/protocol/seal';
 import { newSessionKey, sessionKeyIn } from '../mcp/sessions/sessions.ts';
 import { ActionFiles } from '../policy/action-loader.ts';
+import { EVALUATOR_REVISIONS } from '../policy/evaluator-revisions.ts';
 import { Evaluators, type EvaluatorsOptions } from '../policy/evaluators.ts';
-import { LogRevisionStore, type RevisionStore } from '../policy/revision-store.ts';
 import { applyStateInSteps } from '../registry/desired-state.ts';
 import type { Draft } from '../registry/draft.ts';
 import type { Forward } from '../registry/entries.ts';
@@ -16,6 +16,7 @@ import { hostProcesses } from '../registry/store/lock.ts';
 import type { ReplicatedLog } from '../registry/store/postgres/replicated-log.ts';
 import { memoryLog, type RecordLog } from '../registry/store/record-log.ts';
 import { REGISTRY_FORMAT } from '../registry/store/registry-file.ts';
+import { LogRevisionStore, type RevisionStore } from '../registry/store/revision-store.ts';
 import { ReadOnlyStoreError } from '../registry/store/store.ts';
 import type { Logger, TargetLogger } from '../telemetry/log.ts';
 import type { ForwardValidator } from '../upstreams/forward-validator.ts';
@@ -143,9 +144,9 @@ export async function createEvaluators(
 }
 
 async function revisionStore({ shared, records }: WithLogs): Promise<RevisionStore> {
-  if (!shared) return new LogRevisionStore(records);
+  if (!shared) return new LogRevisionStore(records, EVALUATOR_REVISIONS);
   const { componentsIn } = await import('../registry/store/postgres/components.ts');
-  return new LogRevisionStore(records, componentsIn(shared.database));
+  return new LogRevisionStore(records, EVALUATOR_REVISIONS, componentsIn(shared.database));
 }
 
 /**

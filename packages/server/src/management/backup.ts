@@ -1,9 +1,10 @@
 import { Readable } from 'node:stream';
 import { operations } from '@sluice/contract';
-import { revisionRecords } from '../policy/revision-store.ts';
+import { EVALUATOR_REVISIONS } from '../policy/evaluator-revisions.ts';
 import { type BackupSource, createBackup } from '../registry/store/backup-archive.ts';
 import { RECORDS_FILE, RECORDS_FORMAT } from '../registry/store/record-file.ts';
 import { REGISTRY_FORMAT } from '../registry/store/registry-file.ts';
+import { revisionRecords } from '../registry/store/revision-store.ts';
 import { VERSION } from '../telemetry/version.ts';
 import type { ManagementContext } from './context.ts';
 import type { Router } from './router.ts';
@@ -26,7 +27,7 @@ export function backupRoutes(router: Router, context: ManagementContext): void {
 function backupSources({ registry, evaluators, sessionStore }: ManagementContext): BackupSource[] {
   const entries = registry.records();
   const { nextGeneration } = registry.log;
-  const records = [...sessionStore.records(), revisionRecords(evaluators.storedRevisions)];
+  const records = [...sessionStore.records(), revisionRecords(evaluators.history.stored, EVALUATOR_REVISIONS)];
   return [
     { name: 'registry.json', slices: () => REGISTRY_FORMAT.write([entries], nextGeneration) },
     { name: RECORDS_FILE, slices: () => RECORDS_FORMAT.write(records, 1) },

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { ExpectedRevision } from '../policy/revisions.ts';
 import { OperationError } from '../registry/operation-error.ts';
+import type { ExpectedRevision } from '../registry/store/revisions.ts';
 
 /** Returns an `ETag` of a JSON value: equal for equal texts. */
 export function entityTag(json: string): string {

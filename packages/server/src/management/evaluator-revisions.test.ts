@@ -2,8 +2,8 @@ import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { evaluatorDefinition } from '../policy/fixtures/evaluator-definition.ts';
-import type { RevisionStore } from '../policy/revision-store.ts';
-import { NO_REVISIONS } from '../policy/revisions.ts';
+import type { RevisionStore } from '../registry/store/revision-store.ts';
+import { NO_REVISIONS } from '../registry/store/revisions.ts';
 import { CONNECTIONS, namesIn, startEvaluatorApi, warningsIn } from './evaluators.fixture.ts';
 
 const ISO = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);

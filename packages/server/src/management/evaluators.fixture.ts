@@ -3,12 +3,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Evaluator } from '@sluice/contract';
 import type { TestContext } from 'vitest';
+import { EVALUATOR_REVISIONS } from '../policy/evaluator-revisions.ts';
 import { PrefixCompiler } from '../policy/fixtures/prefix-compiler.ts';
 import type { LlmConnection } from '../policy/llm/client.ts';
-import { LogRevisionStore } from '../policy/revision-store.ts';
 import { FileLog } from '../registry/store/file-log.ts';
 import { diskFiles } from '../registry/store/files.ts';
 import { RecordedLog } from '../registry/store/fixtures/recorded-log.ts';
+import { LogRevisionStore } from '../registry/store/revision-store.ts';
 import { type Answered, type Api, type EvaluatorSettings, startSharedApi } from './api.fixture.ts';
 
 /** The secret of a connection, which must never be exposed. */
@@ -51,7 +52,7 @@ export async function startEvaluatorApi(
   const start = async (more: EvaluatorSettings) => {
     await records?.close();
     records = await FileLog.open({ folder, files: diskFiles(), log: new RecordedLog() });
-    const revisions = new LogRevisionStore(records);
+    const revisions = new LogRevisionStore(records, EVALUATOR_REVISIONS);
     const evaluators = { connections: CONNECTIONS, baseFolder: folder, compiling: compiler, revisions, ...more };
     return startSharedApi({ evaluators });
   };

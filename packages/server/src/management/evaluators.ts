@@ -1,8 +1,15 @@
 import { operations } from '@sluice/contract';
 import type { Principal } from '../identity/principal.ts';
+import { EVALUATOR_REVISIONS } from '../policy/evaluator-revisions.ts';
 import type { UpdateOptions, UpdateResult } from '../policy/evaluators.ts';
-import { type ExpectedRevision, type Revision, serializeMetadata, serializeRevision } from '../policy/revisions.ts';
+
 import { OperationError } from '../registry/operation-error.ts';
+import {
+  type ExpectedRevision,
+  type Revision,
+  serializeMetadata,
+  serializeRevision,
+} from '../registry/store/revisions.ts';
 import type { ManagementContext } from './context.ts';
 import { ifMatchOf } from './entity-tag.ts';
 import { type ApiResponse, dataResponse, listResponse } from './responses.ts';
@@ -36,11 +43,11 @@ export function evaluatorRoutes(router: Router, { evaluators: active, dryRuns }:
 
   router.add(connections, () => dataResponse(JSON.stringify(active.connectionNames)));
 
-  router.add(revisions, () => listResponse(active.revisions, serializeMetadata));
+  router.add(revisions, () => listResponse(active.history.list, serializeMetadata));
 
-  router.add(activeRevision, () => revisionResponse(active.activeRevision, 'no revision is active'));
+  router.add(activeRevision, () => revisionResponse(active.history.active, 'no revision is active'));
 
-  router.add(revision, ({ name }) => revisionResponse(active.revision(idOf(name)), notFound(name)));
+  router.add(revision, ({ name }) => revisionResponse(active.history.get(idOf(name)), notFound(name)));
 
   router.addWithBody(activate, async (request) => {
     const { name } = request;
@@ -58,7 +65,7 @@ function updateResponse({ set, warnings, unconfirmed }: UpdateResult): ApiRespon
 
 function revisionResponse(revision: Revision | undefined, notFoundMessage: string): ApiResponse {
   if (!revision) throw new OperationError('NOT_FOUND', notFoundMessage);
-  return dataResponse(serializeRevision(revision));
+  return dataResponse(serializeRevision(revision, EVALUATOR_REVISIONS));
 }
 
 function etag(revision: number): Record<string, string> {

@@ -181,7 +181,7 @@ test('a denied request changes nothing', async (context) => {
   const admin = { ...own, call: admined(own.call) };
   await makeOneOfEach(admin, 'http://127.0.0.1:9/mcp');
   const before = own.registry.current;
-  const revision = own.evaluators.activeRevision;
+  const revision = own.evaluators.history.active;
   const tasks = (await admin.call('GET', '/api/v1/tasks?state=all')).text;
   for (const operation of allOperations.filter(({ method }) => method !== 'GET')) {
     for (const [caller, rights] of Object.entries(CALLERS)) {
@@ -191,7 +191,7 @@ test('a denied request changes nothing', async (context) => {
     }
   }
   expect(own.registry.current).toBe(before);
-  expect(own.evaluators.activeRevision).toBe(revision);
+  expect(own.evaluators.history.active).toBe(revision);
   expect((await admin.call('GET', '/api/v1/evaluators/namespaces')).data).toEqual({});
   expect(own.inference.upstreamText).toBe('127.0.0.1:11434');
   expect((await admin.call('GET', '/api/v1/tasks?state=all')).text).toBe(tasks);

@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto';
 import { type Evaluator, operations, type StateChange } from '@sluice/contract';
 import { compareEvaluators } from '../policy/desired-evaluators.ts';
 import type { Evaluators, UpdateResult } from '../policy/evaluators.ts';
-import { parseEvaluators } from '../policy/revisions.ts';
 import { applyStateInSteps, inPlanOrder } from '../registry/desired-state.ts';
 import type { Draft } from '../registry/draft.ts';
 import { OperationError } from '../registry/operation-error.ts';
@@ -31,9 +30,10 @@ export function stateRoutes(router: Router, context: ManagementContext): void {
       throw new OperationError('FORBIDDEN', `${missingRight('administer')}, which "evaluators" requires`);
     }
     const prune = query('prune') === 'true';
-    const active = evaluators.activeRevision;
+    const { active } = evaluators.history;
     const policy =
-      state.evaluators && compareEvaluators(state.evaluators, active ? parseEvaluators(active) : [], prune);
+      state.evaluators &&
+      compareEvaluators(state.evaluators, active ? evaluators.history.contentOf(active) : [], prune);
     const apply = function* (draft: Draft): Steps<StatePlan> {
       const changes = inPlanOrder([
         ...(yield* applyStateInSteps(draft, state, { prune, checks })),

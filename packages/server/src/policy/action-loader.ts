@@ -2,6 +2,7 @@ import { realpath } from 'node:fs/promises';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { ContainedFileError, isInside, readContainedFile } from '../http/secrets/contained-file.ts';
 import { errorCode } from '../registry/store/files.ts';
+import type { SharedComponents } from '../registry/store/revision-store.ts';
 import {
   type Action,
   ActionCompileError,
@@ -19,13 +20,6 @@ const MAX_CACHED_BYTES = 64 * 1024 * 1024;
 
 /** Action of a path, or the problem of its file. */
 export type ActionResult = { readonly action: Action } | { readonly problem: string };
-
-/** The components of actions that replicas share, by checksum. */
-export interface SharedComponents {
-  /** Undefined if there is none with this checksum. */
-  read(checksum: string): Promise<Buffer | undefined>;
-  store(checksum: string, component: Buffer): Promise<void>;
-}
 
 /** What is known of the actions that are loaded. */
 export interface LoadOptions {

@@ -2,15 +2,15 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { memoryRevisionStore } from '../registry/store/fixtures/memory-revision-store.ts';
+import type { RevisionStore } from '../registry/store/revision-store.ts';
+import { NO_REVISIONS, type Revisions } from '../registry/store/revisions.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { ActionFiles } from './action-loader.ts';
 import { Evaluators } from './evaluators.ts';
 import { evaluatorDefinition } from './fixtures/evaluator-definition.ts';
-import { memoryRevisionStore } from './fixtures/memory-revision-store.ts';
 import { PrefixCompiler } from './fixtures/prefix-compiler.ts';
 import { ResultSchemas } from './llm/result-schema.ts';
-import type { RevisionStore } from './revision-store.ts';
-import { NO_REVISIONS, type Revisions } from './revisions.ts';
 
 const ANONYMOUS = { expectedRevision: undefined, actor: undefined };
 
@@ -136,10 +136,10 @@ describe('the current set', () => {
     compiler.before = () => compiling.promise;
     const updating = evaluators.replace([evaluatorDefinition('a')], ANONYMOUS);
     await expect.poll(() => compiler.compiled).toHaveLength(1);
-    expect([names(evaluators), evaluators.revisions]).toEqual([[], []]);
+    expect([names(evaluators), evaluators.history.list]).toEqual([[], []]);
     compiling.resolve();
     await writing.promise;
-    expect([names(evaluators), evaluators.revisions]).toEqual([[], []]);
+    expect([names(evaluators), evaluators.history.list]).toEqual([[], []]);
     written.resolve();
     await updating;
     expect(names(evaluators)).toEqual(['a']);
@@ -195,7 +195,7 @@ describe('updates', () => {
       throw new Error('cannot start a process');
     };
     await expect(evaluators.replace([evaluatorDefinition('a')], ANONYMOUS)).rejects.toThrow('cannot start a process');
-    expect([names(evaluators), evaluators.revisions]).toEqual([[], []]);
+    expect([names(evaluators), evaluators.history.list]).toEqual([[], []]);
     compiler.before = () => {};
     await evaluators.replace([evaluatorDefinition('a')], ANONYMOUS);
     expect(names(evaluators)).toEqual(['a']);
@@ -321,7 +321,7 @@ describe('the names that startup skips', () => {
       ['no-trigger', 'a', 'b'],
     );
     expect(names(evaluators)).toEqual(['a']);
-    expect(evaluators.activeRevision?.skipped).toEqual(['no-trigger', 'b', 'c']);
+    expect(evaluators.history.active?.skipped).toEqual(['no-trigger', 'b', 'c']);
   });
 });
 
@@ -409,6 +409,6 @@ describe('a rejected update', () => {
       });
     }
     const ten = Array.from({ length: 10 }, (_, at) => `evaluators.${at}.name must not be empty`).join('; ');
-    expect(evaluators.revisions.map((revision) => revision.failure_reason)).toEqual([`${ten}; and 2 more`, ten]);
+    expect(evaluators.history.list.map((revision) => revision.failure_reason)).toEqual([`${ten}; and 2 more`, ten]);
   });
 });

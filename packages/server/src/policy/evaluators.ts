@@ -2,10 +2,18 @@ import type { ErrorCode, Evaluator, EvaluatorWarning, ValidationIssue } from '@s
 import { Emitter } from '@sluice/protocol/emitter';
 import { ConfigError } from '../http/settings.ts';
 import { OperationError } from '../registry/operation-error.ts';
-import { isDiskFull } from '../registry/store/files.ts';
-import { ReadOnlyStoreError } from '../registry/store/store.ts';
+import { type NewRevision, RevisionHistory } from '../registry/store/revision-history.ts';
+import type { RevisionStore } from '../registry/store/revision-store.ts';
+import {
+  checkExpected,
+  type ExpectedRevision,
+  type Revision,
+  type RevisionContent,
+  serializeContent,
+} from '../registry/store/revisions.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { type ActionFiles, ActionLoader, type LoadOptions } from './action-loader.ts';
+import { EVALUATOR_REVISIONS } from './evaluator-revisions.ts';
 import {
   EvaluatorSet,
   type LoadedEvaluator,
@@ -15,22 +23,6 @@ import {
 } from './evaluator-set.ts';
 import type { LlmConnection } from './llm/client.ts';
 import type { ResultSchemas } from './llm/result-schema.ts';
-import { OutdatedRevisionsError, type RevisionStore } from './revision-store.ts';
-import {
-  activeRevision,
-  addActive,
-  addRejected,
-  checkExpected,
-  type ExpectedRevision,
-  latestStartupRevision,
-  NO_REVISIONS,
-  parseEvaluators,
-  type Revision,
-  type RevisionContent,
-  type RevisionInput,
-  type Revisions,
-  serializeEvaluators,
-} from './revisions.ts';
 import type { ComponentCompiler } from './sandbox/action.ts';
 
 /** Options of {@link Evaluators}. */
@@ -96,42 +88,23 @@ export class Evaluators {
   readonly #connections: ReadonlyMap<string, LlmConnection>;
   readonly #options: EvaluatorsOptions;
   readonly #loader: ActionLoader;
-  readonly #now: () => number;
-  #revisions: Revisions = NO_REVISIONS;
-  #queue: Promise<unknown> = Promise.resolve();
-  /** Updates that are queued or in progress. */
-  #pendingUpdates = 0;
-  #saving: Promise<void> = Promise.resolve();
-  #isClosed = false;
+  /** The revisions, of which one is active. */
+  readonly history: RevisionHistory<Evaluator[]>;
 
   constructor(options: EvaluatorsOptions) {
     this.#options = options;
     this.#connections = new Map(options.connections.map((connection) => [connection.name, connection]));
-    this.#loader = new ActionLoader(options.files, options.compiler, options.store.actions);
-    this.#now = options.now ?? Date.now;
+    this.#loader = new ActionLoader(options.files, options.compiler, options.store.components);
+    this.history = new RevisionHistory({
+      ...options,
+      kind: EVALUATOR_REVISIONS,
+      adopt: (active) => this.#adopt(active),
+    });
   }
 
   /** Names of the LLM connections, sorted. */
   get connectionNames(): string[] {
     return [...this.#connections.keys()].toSorted();
-  }
-
-  /** Newest first. */
-  get revisions(): readonly Revision[] {
-    return this.#revisions.list.toReversed();
-  }
-
-  /** The content of the store. */
-  get storedRevisions(): Revisions {
-    return this.#revisions;
-  }
-
-  get activeRevision(): Revision | undefined {
-    return activeRevision(this.#revisions);
-  }
-
-  revision(id: number): Revision | undefined {
-    return this.#revisions.list.find((revision) => revision.id === id);
   }
 
   /**
@@ -140,24 +113,15 @@ export class Evaluators {
    * evaluators whose configuration is invalid, of which a warning has been logged. Throws the error of the store, and
    * {@link ConfigError} for an evaluator that would be skipped if that is not allowed.
    */
-  async start(configured: readonly Evaluator[] | undefined, unreadable: readonly string[] = []): Promise<void> {
-    const { store } = this.#options;
-    this.#revisions = await store.load();
-    await this.#retryOutdated(() => this.#start(configured, unreadable));
-    store.newer?.subscribe(({ revisions, waitUntil }) => {
-      const onError = (error: unknown) =>
-        this.#options.log.error('evaluators of another replica were not loaded', { error });
-      this.#queue = this.#queue.then(() => this.#adopt(revisions)).catch(onError);
-      waitUntil(this.#queue);
-    });
+  start(configured: readonly Evaluator[] | undefined, unreadable: readonly string[] = []): Promise<void> {
+    return this.history.open(() => this.#start(configured, unreadable));
   }
 
   async #start(configured: readonly Evaluator[] | undefined, unreadable: readonly string[]): Promise<void> {
-    const known = latestStartupRevision(this.#revisions)?.checksum;
-    const content = configured && serializeEvaluators(configured);
-    const isNew = content !== undefined && content.checksum !== known;
-    const active = this.activeRevision;
-    const evaluators = isNew ? configured : active && parseEvaluators(active);
+    const content = configured && serializeContent(configured);
+    const isNew = content !== undefined && this.history.isNewAtStart(content);
+    const { active } = this.history;
+    const evaluators = isNew ? configured : active && this.history.contentOf(active);
     if (!evaluators) return;
 
     const recorded = isNew || active === undefined ? undefined : this.#componentsOf(active.id);
@@ -171,10 +135,10 @@ export class Evaluators {
     this.#logSkipped(skips);
     const skipped = skippedNames(skips, loaded, isNew ? unreadable : []);
     if (isNew) {
-      const input = { content, origin: 'startup', actor: undefined, at: this.#time() } as const;
-      await this.#saveAtStart(addActive(this.#revisions, input, skipped), loaded);
-    } else if (this.#options.store.actions && !recorded && loaded.length > 0) {
-      await this.#save(this.#revisions, loaded);
+      const revision = { content, actor: undefined, skipped, components: componentsOf(loaded) };
+      await this.history.activateAtStart(revision);
+    } else if (this.#options.store.components && !recorded && loaded.length > 0) {
+      await this.history.saveComponents(componentsOf(loaded));
     }
     this.#activate(loaded, skipped);
     const { revision } = this.current;
@@ -188,14 +152,14 @@ export class Evaluators {
    * `strict` for actions that cannot be loaded; they are stored as a rejected revision.
    */
   replace(evaluators: readonly Evaluator[], options: UpdateOptions): Promise<UpdateResult> {
-    const content = serializeEvaluators(evaluators);
+    const content = serializeContent(evaluators);
     // Queued updates contain only text, which takes a twentieth of the memory.
-    const unqueued = this.#pendingUpdates === 0 ? evaluators : undefined;
-    return this.#enqueue(async () => {
-      const submitted = unqueued ?? parseEvaluators(content);
+    const unqueued = this.history.isIdle ? evaluators : undefined;
+    return this.history.update(async () => {
+      const submitted = unqueued ?? this.history.contentOf(content);
       const outside = (await this.#actionsOutside(submitted)).flat();
       if (outside.length > 0) throw toError('BAD_REQUEST', 'invalid evaluators', outside);
-      checkExpected(options, this.#revisions.activeId ?? 0);
+      checkExpected(options, this.history.activeId);
       return this.#submit({ evaluators: submitted, content, options, errorPrefix: 'invalid evaluators' });
     });
   }
@@ -207,11 +171,11 @@ export class Evaluators {
    * has run.
    */
   activate(id: number, options: UpdateOptions): Promise<UpdateResult> {
-    return this.#enqueue(async () => {
-      const revision = this.revision(id);
+    return this.history.update(async () => {
+      const revision = this.history.get(id);
       if (!revision) throw new OperationError('NOT_FOUND', `revision not found: ${id}`);
-      checkExpected(options, this.#revisions.activeId ?? 0);
-      const evaluators = parseEvaluators(revision);
+      checkExpected(options, this.history.activeId);
+      const evaluators = this.history.contentOf(revision);
       return this.#submit({
         evaluators,
         content: revision,
@@ -244,40 +208,17 @@ export class Evaluators {
   }
 
   /** Waits for a revision that is being stored; queued updates are rejected. */
-  async close(): Promise<void> {
-    this.#isClosed = true;
-    await this.#saving;
+  close(): Promise<void> {
+    return this.history.close();
   }
 
   /** Makes the active revision of another replica active here. */
-  async #adopt(revisions: Revisions): Promise<void> {
-    this.#revisions = revisions;
-    const active = this.activeRevision;
-    if (!active || active.id === this.current.revision) return;
-    const { loaded, skips } = await this.#loadRecorded(parseEvaluators(active), this.#componentsOf(active.id));
+  async #adopt(active: Revision): Promise<void> {
+    if (active.id === this.current.revision) return;
+    const { loaded, skips } = await this.#loadRecorded(this.history.contentOf(active), this.#componentsOf(active.id));
     this.#logSkipped(skips);
     this.#activate(loaded, skippedNames(skips, loaded));
     this.#options.log.info('evaluators of another replica loaded', { revision: active.id, evaluators: loaded.length });
-  }
-
-  /** Runs an update, and again after those of other replicas that were stored meanwhile. */
-  async #retryOutdated<T>(update: () => Promise<T>): Promise<T> {
-    for (;;) {
-      try {
-        return await update();
-      } catch (error) {
-        if (!(error instanceof OutdatedRevisionsError)) throw error;
-        await this.#adopt(error.revisions);
-      }
-    }
-  }
-
-  /** Later updates do not wait for the confirmation of the other replicas. */
-  async #enqueue(update: () => Promise<Omit<UpdateResult, 'unconfirmed'>>): Promise<UpdateResult> {
-    this.#pendingUpdates++;
-    const updated = this.#queue.then(() => this.#retryOutdated(update)).finally(() => this.#pendingUpdates--);
-    this.#queue = updated.catch(() => {});
-    return { ...(await updated), unconfirmed: (await this.#options.store.confirm?.()) ?? [] };
   }
 
   async #submit({
@@ -289,7 +230,7 @@ export class Evaluators {
     skippable,
     errorPrefix,
   }: EvaluatorUpdate): Promise<Omit<UpdateResult, 'unconfirmed'>> {
-    const input = { content, origin: 'api', actor, at: this.#time() } as const;
+    const revision = { content, actor };
     const validated = await this.#validate(evaluators);
     const invalid = validated.map((result, index) => [
       ...(outside[index] ?? []),
@@ -297,7 +238,7 @@ export class Evaluators {
     ]);
     const isSkipped = evaluators.map(({ name }, index) => !strict && maySkip(name, validated[index], skippable));
     const issues = invalid.flatMap((each, index) => (isSkipped[index] ? [] : each));
-    if (issues.length > 0) return this.#reject(input, errorPrefix, issues);
+    if (issues.length > 0) return this.#reject(revision, errorPrefix, issues);
     const usable = validated.filter((_, index) => invalid[index]?.length === 0);
     const { loaded, warnings } = await this.#load(usable, { recorded });
     if (strict && warnings.length > 0) {
@@ -305,27 +246,27 @@ export class Evaluators {
         const index = evaluators.findIndex(({ name }) => name === evaluator);
         return { path: `evaluators.${index}.processor.path`, message };
       });
-      return this.#reject(input, errorPrefix, failed);
+      return this.#reject(revision, errorPrefix, failed);
     }
     const skips = [...evaluators.flatMap(({ name }, index) => invalidWarning(name, invalid[index])), ...warnings];
     const skipped = skippedNames(skips, loaded);
-    await this.#save(addActive(this.#revisions, input, skipped), loaded);
+    await this.history.activate({ ...revision, skipped, components: componentsOf(loaded) });
     this.#logSkipped(skips);
     const unreachable = this.#activate(loaded, skipped);
-    const { revision } = this.current;
-    this.#options.log.info('evaluators replaced', { revision, evaluators: loaded.length, skipped, actor });
+    const { revision: id } = this.current;
+    this.#options.log.info('evaluators replaced', { revision: id, evaluators: loaded.length, skipped, actor });
     return { set: this.current, warnings: [...skips, ...unreachable] };
   }
 
   /** Stores a rejected revision, and throws the error. */
-  async #reject(input: RevisionInput, errorPrefix: string, issues: readonly ValidationIssue[]): Promise<never> {
-    await this.#save(addRejected(this.#revisions, input, formatIssues(issues)));
+  async #reject(revision: NewRevision, errorPrefix: string, issues: readonly ValidationIssue[]): Promise<never> {
+    await this.history.reject(revision, formatIssues(issues));
     throw toError('UNPROCESSABLE', errorPrefix, issues);
   }
 
   /** Makes the evaluators of the active revision active; returns warnings about those that cannot match. */
   #activate(loaded: readonly LoadedEvaluator[], skipped: readonly string[]): EvaluatorWarning[] {
-    const set = new EvaluatorSet(this.#revisions.activeId ?? 0, loaded, skipped);
+    const set = new EvaluatorSet(this.history.activeId, loaded, skipped);
     this.current = set;
     this.activated.emit(set);
     const warnings = unreachableTriggers(set.list, this.#options.namespaceExists ?? (() => true));
@@ -359,8 +300,8 @@ export class Evaluators {
   }
 
   /** Checksums of the actions of a revision, by default of the active one, that replicas share. */
-  #componentsOf(revision = this.#revisions.activeId): ReadonlyMap<string, string> | undefined {
-    return revision === undefined ? undefined : this.#options.store.actions?.of(revision);
+  #componentsOf(revision = this.history.activeId): ReadonlyMap<string, string> | undefined {
+    return this.#options.store.components?.of(revision);
   }
 
   /** Loads exactly the components that are recorded, if they are; skips evaluators with problems. */
@@ -403,32 +344,11 @@ export class Evaluators {
     }
     return { loaded, warnings };
   }
+}
 
-  /** On a full disk, the evaluators of the bootstrap file are active without being stored, until the next update. */
-  async #saveAtStart(revisions: Revisions, loaded: readonly LoadedEvaluator[]): Promise<void> {
-    try {
-      await this.#save(revisions, loaded);
-    } catch (error) {
-      if (!isDiskFull(error) && !(error instanceof ReadOnlyStoreError)) throw error;
-      const reason = isDiskFull(error) ? 'disk full: ' : '';
-      this.#options.log.error(`${reason}bootstrap evaluators are active but not stored`, { error });
-      this.#revisions = revisions;
-    }
-  }
-
-  /** `loaded`: the evaluators of the active revision, if they are new. */
-  async #save(revisions: Revisions, loaded?: readonly LoadedEvaluator[]): Promise<void> {
-    if (this.#isClosed) throw new Error('service is shutting down');
-    const components = loaded?.map(({ definition, action }) => [definition.processor.path, action.checksum] as const);
-    const saving = this.#options.store.save(revisions, components && new Map(components));
-    this.#saving = saving.catch(() => {});
-    await saving;
-    this.#revisions = revisions;
-  }
-
-  #time(): string {
-    return new Date(this.#now()).toISOString();
-  }
+/** The checksums of the components of evaluators by path. */
+function componentsOf(loaded: readonly LoadedEvaluator[]): ReadonlyMap<string, string> {
+  return new Map(loaded.map(({ definition, action }) => [definition.processor.path, action.checksum]));
 }
 
 /** The names of evaluators with problems, each once, without loaded ones: the first of several with one name may be loaded. */

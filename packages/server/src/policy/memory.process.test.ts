@@ -2,10 +2,10 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import type { Evaluator } from '@sluice/contract';
 import { expect, test } from 'vitest';
+import { memoryRevisionStore } from '../registry/store/fixtures/memory-revision-store.ts';
 import { ActionFiles } from './action-loader.ts';
 import { Evaluators } from './evaluators.ts';
 import { evaluatorDefinition } from './fixtures/evaluator-definition.ts';
-import { memoryRevisionStore } from './fixtures/memory-revision-store.ts';
 import { PrefixCompiler } from './fixtures/prefix-compiler.ts';
 
 const MIB = 1024 * 1024;
@@ -49,9 +49,9 @@ test('revisions of large evaluators, also rejected ones, take the memory of thei
     const update = evaluators.replace(large(count % 2 === 0 ? 'model' : 'another'), NOBODY);
     await update.catch(() => {});
   }
-  expect(evaluators.revisions).toHaveLength(50);
+  expect(evaluators.history.list).toHaveLength(50);
   await expect.poll(() => used() - before, { timeout: 10_000 }).toBeLessThan(50 * MIB);
-  expect(evaluators.revisions.filter(({ status }) => status === 'rejected')).toHaveLength(25);
+  expect(evaluators.history.list.filter(({ status }) => status === 'rejected')).toHaveLength(25);
 });
 
 test('queued updates take the memory of their text', { tags: ['slow'] }, async () => {
@@ -63,5 +63,5 @@ test('queued updates take the memory of their text', { tags: ['slow'] }, async (
   await expect.poll(() => used() - before, { timeout: 10_000 }).toBeLessThan(50 * MIB);
   ready.resolve();
   await Promise.all(updates);
-  expect(evaluators.activeRevision?.id).toBe(50);
+  expect(evaluators.history.active?.id).toBe(50);
 });

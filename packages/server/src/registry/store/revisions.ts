@@ -1,33 +1,57 @@
 import { createHash } from 'node:crypto';
-import { type Evaluator, type EvaluatorRevisionContent, evaluatorRevisionContent } from '@sluice/contract';
+import type { RevisionMetadata } from '@sluice/contract';
 import { isJsonObject, parseLossless } from '@sluice/protocol/json/parse';
-import { OperationError } from '../registry/operation-error.ts';
+import type { z } from 'zod';
+import { OperationError } from '../operation-error.ts';
+
+/** Settings that are replaced as a whole, and whose revisions are stored. */
+export interface RevisionKind<Content> {
+  /** What they are, for messages: `evaluators`. */
+  readonly what: string;
+  /** Section of the records: one for each revision, and one with the active one. */
+  readonly section: string;
+  /** Member of a revision with its content. */
+  readonly member: string;
+  readonly schema: z.ZodType<Content>;
+  /**
+   * For content that names components, which may be missing. Section with the checksums of those that each revision was loaded
+   * with, by the id of the revision; a revision has the names of what was skipped.
+   */
+  readonly components?: string;
+  /** Whether the service does not run without them: they are never set aside, not even those that cannot be read. */
+  readonly isRequired?: true;
+}
 
 /**
- * A submitted set of evaluators. The evaluators are JSON text: as objects they may take twenty times the memory, and most
- * revisions are never read again.
+ * A submitted revision. Its content is JSON text: as objects it may take twenty times the memory, and most revisions are never read
+ * again.
  */
-export type Revision = Readonly<Omit<EvaluatorRevisionContent, 'evaluators'>> & {
-  /** Without whitespace, as in responses and in the file. */
-  readonly evaluatorsJson: string;
-};
-
-/** The evaluators of a revision. */
-export type RevisionContent = Pick<Revision, 'evaluatorsJson' | 'checksum'>;
-
-/** Serializes evaluators for a revision. */
-export function serializeEvaluators(evaluators: readonly Evaluator[]): RevisionContent {
-  return { evaluatorsJson: JSON.stringify(evaluators), checksum: evaluatorsChecksum(evaluators) };
+export interface Revision extends Readonly<RevisionMetadata> {
+  /** Without whitespace, as in responses and in records. */
+  readonly contentJson: string;
+  /** Names of the parts that could not be loaded. */
+  readonly skipped: readonly string[];
 }
 
-/** Parses the evaluators of a revision. Throws for invalid text. */
-export function parseEvaluators({ evaluatorsJson }: Pick<Revision, 'evaluatorsJson'>): Evaluator[] {
-  return evaluatorRevisionContent.shape.evaluators.parse(parseLossless(evaluatorsJson));
+/** The content of a revision. */
+export type RevisionContent = Pick<Revision, 'contentJson' | 'checksum'>;
+
+/** Serializes content for a revision. */
+export function serializeContent(content: unknown): RevisionContent {
+  return { contentJson: JSON.stringify(content), checksum: checksumOf(content) };
 }
 
-/** Returns the checksum of evaluators: 16 hex digits of SHA-256 over their canonical JSON. */
-function evaluatorsChecksum(evaluators: readonly unknown[]): string {
-  return createHash('sha256').update(canonicalJson(evaluators)).digest('hex').slice(0, 16);
+/** Parses the content of a revision. Throws for invalid text. */
+export function parseContent<Content>(
+  { schema }: RevisionKind<Content>,
+  { contentJson }: Pick<Revision, 'contentJson'>,
+): Content {
+  return schema.parse(parseLossless(contentJson));
+}
+
+/** Returns the checksum of content: 16 hex digits of SHA-256 over its canonical JSON. */
+function checksumOf(content: unknown): string {
+  return createHash('sha256').update(canonicalJson(content)).digest('hex').slice(0, 16);
 }
 
 /** JSON text that does not depend on the order of members. Numbers are unchanged. */
@@ -39,20 +63,24 @@ function canonicalJson(value: unknown): string {
 }
 
 /** Serializes the metadata of a revision, as in the list of revisions. */
-export function serializeMetadata({ evaluatorsJson: _evaluators, skipped: _skipped, ...metadata }: Revision): string {
+export function serializeMetadata({ contentJson: _content, skipped: _skipped, ...metadata }: Revision): string {
   return JSON.stringify(metadata);
 }
 
 /** Serializes a whole revision, in one line. */
-export function serializeRevision(revision: Revision): string {
-  const { evaluatorsJson, skipped } = revision;
+export function serializeRevision(
+  revision: Revision,
+  { member, components }: Pick<RevisionKind<unknown>, 'member' | 'components'>,
+): string {
+  const { contentJson, skipped } = revision;
   const metadata = serializeMetadata(revision).slice(0, -1);
-  return `${metadata},"evaluators":${evaluatorsJson},"skipped":${JSON.stringify(skipped)}}`;
+  const parts = components === undefined ? '' : `,"skipped":${JSON.stringify(skipped)}`;
+  return `${metadata},"${member}":${contentJson}${parts}}`;
 }
 
 /** Size of a serialized revision in bytes, without two member names. */
 function revisionBytes(revision: Revision): number {
-  const texts = [serializeMetadata(revision), revision.evaluatorsJson, JSON.stringify(revision.skipped)];
+  const texts = [serializeMetadata(revision), revision.contentJson, JSON.stringify(revision.skipped)];
   return texts.reduce((bytes, text) => bytes + Buffer.byteLength(text), 0);
 }
 
@@ -93,8 +121,8 @@ export function latestStartupRevision({ list }: Pick<Revisions, 'list'>): Revisi
   return list.findLast(({ origin }) => origin === 'startup');
 }
 
-/** Adds a revision and makes it active. `skipped`: names of evaluators that could not be loaded. */
-export function addActive(revisions: Revisions, input: RevisionInput, skipped: readonly string[]): Revisions {
+/** Adds a revision and makes it active. `skipped`: names of parts that could not be loaded. */
+export function addActive(revisions: Revisions, input: RevisionInput, skipped: readonly string[] = []): Revisions {
   const list = revisions.list.map((each) =>
     each.status === 'active' ? { ...each, status: 'superseded' as const } : each,
   );
@@ -120,7 +148,7 @@ function addRevision(
     origin,
     ...(actor !== undefined && { actor }),
     ...(reason !== undefined && { failure_reason: reason }),
-    evaluatorsJson: content.evaluatorsJson,
+    contentJson: content.contentJson,
     skipped: [...skipped],
   };
   return enforceLimits({ list: [...list, revision], activeId, nextId: nextId + 1 });

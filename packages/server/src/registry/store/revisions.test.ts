@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { ifMatchOf } from '../management/entity-tag.ts';
-import { OperationError } from '../registry/operation-error.ts';
-import { evaluatorDefinition } from './fixtures/evaluator-definition.ts';
+import { ifMatchOf } from '../../management/entity-tag.ts';
+import { evaluatorDefinition } from '../../policy/fixtures/evaluator-definition.ts';
+import { OperationError } from '../operation-error.ts';
 import {
   activeRevision,
   addActive,
@@ -9,12 +9,12 @@ import {
   NO_REVISIONS,
   type RevisionInput,
   type Revisions,
-  serializeEvaluators,
+  serializeContent,
 } from './revisions.ts';
 
 function input(name: string, more: Partial<RevisionInput> = {}): RevisionInput {
   return {
-    content: serializeEvaluators([evaluatorDefinition(name)]),
+    content: serializeContent([evaluatorDefinition(name)]),
     origin: 'api',
     actor: undefined,
     at: '2026-01-02T03:04:05.678Z',
@@ -38,7 +38,7 @@ test('a revision has its content, actor, time and skipped evaluators', () => {
         checksum: expect.stringMatching(/^[0-9a-f]{16}$/),
         origin: 'api',
         actor: 'ann',
-        evaluatorsJson: JSON.stringify([evaluatorDefinition('a')]),
+        contentJson: JSON.stringify([evaluatorDefinition('a')]),
         skipped: ['a'],
       },
     ],
@@ -69,7 +69,7 @@ test('equal evaluators have equal checksums, regardless of the order of members;
     [{ ...rest, name }, evaluatorDefinition('b')],
     [evaluatorDefinition('b'), evaluatorDefinition('a')],
     [evaluatorDefinition('a'), evaluatorDefinition('c')],
-  ].map((evaluators) => serializeEvaluators(evaluators).checksum);
+  ].map((evaluators) => serializeContent(evaluators).checksum);
   expect(same).toBe(first);
   expect(new Set([first, order, other]).size).toBe(3);
 });
@@ -79,7 +79,7 @@ test('numbers that a double cannot represent are compared by notation', () => {
     const one = evaluatorDefinition('a');
     const schema = { properties: { n: { maximum: JSON.rawJSON(maximum) } } };
     const evaluators = [{ ...one, llm: { ...one.llm, result_schema: schema } }];
-    return serializeEvaluators(evaluators).checksum;
+    return serializeContent(evaluators).checksum;
   };
   expect(withMaximum('9007199254740993')).toBe(withMaximum('9007199254740993'));
   expect(withMaximum('9007199254740993')).not.toBe(withMaximum('9007199254740992'));
@@ -87,7 +87,7 @@ test('numbers that a double cannot represent are compared by notation', () => {
 
 test('the checksum is that of the canonical JSON', () => {
   // printf '[]' | sha256sum
-  expect(serializeEvaluators([]).checksum).toBe('4f53cda18c2baa0c');
+  expect(serializeContent([]).checksum).toBe('4f53cda18c2baa0c');
 });
 
 test('at most 50 are stored; the oldest are removed first', () => {
@@ -110,7 +110,7 @@ test('the active revision and the latest startup revision remain, however many a
 function large(mebibytes: number, more: Partial<RevisionInput> = {}): RevisionInput {
   const one = evaluatorDefinition('a');
   const llm = { ...one.llm, prompt: 'p'.repeat(mebibytes * 1024 * 1024) };
-  return input('', { content: serializeEvaluators([{ ...one, llm }]), ...more });
+  return input('', { content: serializeContent([{ ...one, llm }]), ...more });
 }
 
 test('at most 16 MiB are stored; the oldest are removed first', () => {

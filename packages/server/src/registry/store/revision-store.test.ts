@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { folderWith } from '../mcp/sessions/fixtures/folder-with.ts';
-import { FileLog } from '../registry/store/file-log.ts';
-import { systemClock } from '../registry/store/files.ts';
-import { recordsOfLog, storedChanges } from '../registry/store/fixtures/changes.ts';
-import { RecordedLog } from '../registry/store/fixtures/recorded-log.ts';
-import { CRASHES, type Fault, VolatileFiles } from '../registry/store/fixtures/volatile-files.ts';
-import { memoryLog, type RecordLog } from '../registry/store/record-log.ts';
-import { ReadOnlyStoreError, StoreError } from '../registry/store/store.ts';
-import { evaluatorDefinition } from './fixtures/evaluator-definition.ts';
+import { folderWith } from '../../mcp/sessions/fixtures/folder-with.ts';
+import { EVALUATOR_REVISIONS } from '../../policy/evaluator-revisions.ts';
+import { evaluatorDefinition } from '../../policy/fixtures/evaluator-definition.ts';
+import { FileLog } from './file-log.ts';
+import { systemClock } from './files.ts';
+import { recordsOfLog, storedChanges } from './fixtures/changes.ts';
+import { RecordedLog } from './fixtures/recorded-log.ts';
+import { CRASHES, type Fault, VolatileFiles } from './fixtures/volatile-files.ts';
+import { memoryLog, type RecordLog } from './record-log.ts';
 import { LogRevisionStore, type RevisionStore, revisionRecords } from './revision-store.ts';
 import {
   addActive,
@@ -15,9 +15,10 @@ import {
   NO_REVISIONS,
   type RevisionInput,
   type Revisions,
-  serializeEvaluators,
+  serializeContent,
   serializeRevision,
 } from './revisions.ts';
+import { ReadOnlyStoreError, StoreError } from './store.ts';
 
 const NAME = 'records.snapshot';
 const NOW = 1_767_323_045_678;
@@ -28,7 +29,7 @@ async function openLog(files: VolatileFiles, log = new RecordedLog(), recover = 
 }
 
 async function store(files: VolatileFiles, log?: RecordedLog, recover?: boolean): Promise<RevisionStore> {
-  return new LogRevisionStore(await openLog(files, log, recover));
+  return new LogRevisionStore(await openLog(files, log, recover), EVALUATOR_REVISIONS);
 }
 
 /** Loads the revisions in a folder. */
@@ -38,7 +39,7 @@ async function loaded(files: VolatileFiles, log?: RecordedLog, recover?: boolean
 
 function submission(name: string): RevisionInput {
   const at = '2026-01-02T03:04:05.678Z';
-  return { content: serializeEvaluators([evaluatorDefinition(name)]), origin: 'api', actor: 'ann', at };
+  return { content: serializeContent([evaluatorDefinition(name)]), origin: 'api', actor: 'ann', at };
 }
 
 const FIRST = addActive(NO_REVISIONS, submission('a'), []);
@@ -71,10 +72,8 @@ describe('revisions', () => {
     const llm = { ...one.llm, result_schema: { maximum: JSON.rawJSON('9007199254740993') } };
     const saving = await store(files);
     await saving.load();
-    await saving.save(
-      addActive(NO_REVISIONS, { ...submission(''), content: serializeEvaluators([{ ...one, llm }]) }, []),
-    );
-    expect((await loaded(files)).list[0]?.evaluatorsJson).toContain('"maximum":9007199254740993');
+    await saving.save(addActive(NO_REVISIONS, { ...submission(''), content: serializeContent([{ ...one, llm }]) }, []));
+    expect((await loaded(files)).list[0]?.contentJson).toContain('"maximum":9007199254740993');
     expect(files.dump()[NAME]).toContain('\\"maximum\\":9007199254740993');
   });
 
@@ -123,7 +122,9 @@ describe('revisions', () => {
 
 /** The records of {@link SECOND} by id, of which some have another text. */
 function spoilt(changes: Readonly<Record<string, string | undefined>>): Record<string, string | undefined> {
-  const texts = SECOND.list.map((revision) => [String(revision.id), serializeRevision(revision)] as const);
+  const texts = SECOND.list.map(
+    (revision) => [String(revision.id), serializeRevision(revision, EVALUATOR_REVISIONS)] as const,
+  );
   return { ...Object.fromEntries(texts), state: '{"active_id":2,"next_id":4}', ...changes };
 }
 
@@ -176,7 +177,7 @@ describe.each<[string, Readonly<Record<string, string>>]>([
     const log = new RecordedLog();
     const before = files.dump()[NAME];
     const records = await openLog(files, log, true);
-    expect(await new LogRevisionStore(records).load()).toEqual(NO_REVISIONS);
+    expect(await new LogRevisionStore(records, EVALUATOR_REVISIONS).load()).toEqual(NO_REVISIONS);
     expect(log.lines).toEqual([
       expect.stringMatching(
         /^error \/registry\/records\.snapshot has evaluator_actions, evaluator_revisions that cannot/,
@@ -230,20 +231,20 @@ it('revisions of a later release leave the present ones, which then cannot be ch
       }
     },
   };
-  const replica = new LogRevisionStore(log);
+  const replica = new LogRevisionStore(log, EVALUATOR_REVISIONS);
   await replica.load();
   await replica.save(FIRST);
-  const adopted: Revisions[] = [];
+  const adopted: (Revisions | undefined)[] = [];
   replica.newer.subscribe(({ revisions }) => adopted.push(revisions));
-  const unknown = revisionRecords(SECOND).map(({ json, ...put }) => ({
+  const unknown = revisionRecords(SECOND, EVALUATOR_REVISIONS).map(({ json, ...put }) => ({
     ...put,
     json: json.replace('"status":"rejected"', '"status":"unknown"'),
   }));
   await replica.apply(storedChanges(unknown));
-  expect(adopted).toEqual([]);
+  expect(adopted).toEqual([undefined]);
   await expect(replica.save(SECOND)).rejects.toThrow(ReadOnlyStoreError);
   // Another replica of that release has repaired it.
-  await replica.apply(storedChanges(revisionRecords(SECOND)));
-  expect(adopted).toEqual([SECOND]);
+  await replica.apply(storedChanges(revisionRecords(SECOND, EVALUATOR_REVISIONS)));
+  expect(adopted).toEqual([undefined, SECOND]);
   await replica.save(FIRST);
 });
