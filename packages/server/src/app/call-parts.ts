@@ -1,4 +1,4 @@
-import { receivedHeaders } from '../identity/settings.ts';
+import type { Identity } from '../identity/identity.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
 import type { ReplicatedLog } from '../registry/store/postgres/replicated-log.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
@@ -7,7 +7,7 @@ import { type ConnectionSources, connectionOf } from '../upstreams/connections.t
 import { SuspendedCalls } from '../upstreams/mcp/era-translation/suspended-calls.ts';
 import { McpConnection, type McpParts } from '../upstreams/mcp/mcp-connection.ts';
 import type { CallDeps } from '../upstreams/mcp/relay/call-spec.ts';
-import { labelHeaders, labelHeadersWithout } from '../upstreams/mcp/relay/forwarded-headers.ts';
+import { labelHeadersWithout } from '../upstreams/mcp/relay/forwarded-headers.ts';
 import { CallSessionPool } from '../upstreams/mcp/sessions/call-session-pool.ts';
 import { TaskSupport } from '../upstreams/mcp/task-support.ts';
 import { CreatedTasks } from '../upstreams/mcp/tasks/created-tasks.ts';
@@ -85,7 +85,7 @@ export function addCalls(parts: WithPolicy) {
     maxBytes: config.maxTaskResultBytes,
     log: calling.log,
   });
-  const upstreamHeaders = createUpstreamHeaders(config.forwardHeaders, labelParser(config.bootstrap, calling.log));
+  const upstreamHeaders = createUpstreamHeaders(config.forwardHeaders, labelParser(parts.identity, calling.log));
   const clientCalls = new Calls(upstreamHeaders, {
     access,
     connectionOf: (target) => connectionOf(target, sources),
@@ -134,10 +134,11 @@ export function addCalls(parts: WithPolicy) {
 }
 
 /** With `identity`, labels cannot name the headers that say who calls. */
-function labelParser({ identity }: WithPolicy['config']['bootstrap'], log: TargetLogger): typeof labelHeaders {
-  if (!identity) return labelHeaders;
-  return labelHeadersWithout(receivedHeaders(identity), (header, label) =>
-    log.warn('label service.forward_headers names a header that is never forwarded', { header, label }),
+function labelParser(identity: Identity, log: TargetLogger): (label: string) => readonly string[] {
+  return labelHeadersWithout(
+    () => identity.receivedHeaders,
+    (header, label) =>
+      log.warn('label service.forward_headers names a header that is never forwarded', { header, label }),
   );
 }
 

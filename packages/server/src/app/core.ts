@@ -1,10 +1,12 @@
 import { randomBytes } from 'node:crypto';
+import { getCACertificates } from 'node:tls';
 import type { Implementation } from '@sluice/protocol/mcp/message';
+import { collectResponse } from '../http/client/collect-response.ts';
 import { Egress } from '../http/client/egress.ts';
 import { UpstreamSockets } from '../http/client/upstream-sockets.ts';
 import { openFilesLimit, socketLimits } from '../http/open-files.ts';
 import { Secrets } from '../http/secrets/secrets.ts';
-import { createIdentity } from '../identity/identity.ts';
+import { Identity, type IssuerRequest } from '../identity/identity.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import type { OpenResponseTimes } from '../mcp/open-responses.ts';
 import type { ComponentCompiler } from '../policy/sandbox/action.ts';
@@ -41,7 +43,6 @@ export type Core = Awaited<ReturnType<typeof openCore>>;
 /** Opens the stored state, which is locked from then on, and creates what has no dependencies but the configuration. */
 export async function openCore(options: CoreOptions) {
   const { config, open } = options;
-  const identity = createIdentity(config.bootstrap.identity);
   const closing = <Part extends { close(): unknown } | undefined>(part: Part): Part => {
     open.defer(async () => void (await part?.close()));
     return part;
@@ -54,6 +55,16 @@ export async function openCore(options: CoreOptions) {
   const registry = closing(await openRegistry(storage));
   const { upstreamIdleTimeoutMs: idleMs, upstreamMaxTimeoutMs: totalMs, proxies } = config;
   const sockets = socketLimits(openFilesLimit());
+  const egress = new Egress(proxies, {
+    sockets: new UpstreamSockets(sockets.upstreams),
+    get droppedHeaders() {
+      return identity.droppedHeaders;
+    },
+  });
+  const identity = new Identity(config.bootstrap.identity, {
+    publicUrl: config.publicUrl?.href,
+    fetch: (request) => fetchFromIssuer(egress, request),
+  });
   return {
     ...storage,
     closing,
@@ -66,10 +77,7 @@ export async function openCore(options: CoreOptions) {
     calls: closing(new InFlightCalls({ idleMs, totalMs })),
     sealer: await openSealer(storage),
     secrets: new Secrets(config.secrets),
-    egress: new Egress(proxies, {
-      sockets: new UpstreamSockets(sockets.upstreams),
-      droppedHeaders: identity.droppedHeaders,
-    }),
+    egress,
     stateEvents: new StateEvents(),
   };
 }
@@ -83,4 +91,21 @@ async function openReplica(
   if (persist.backend !== 'postgres') return undefined;
   const { Replica } = await import('./replica.ts');
   return await Replica.open({ database: persist.database, config, interactions, logger });
+}
+
+/** Sends a request to a token issuer, by the egress proxies of the service. */
+async function fetchFromIssuer(egress: Egress, { url, ca, form, ...limits }: IssuerRequest) {
+  const transport = egress.open(url, {
+    redirects: 'pass',
+    ...(ca !== undefined && { tls: { ca: [...getCACertificates(), ca] } }),
+  });
+  const request = form
+    ? { method: 'POST', headers: ['content-type', 'application/x-www-form-urlencoded'], body: form.toString() }
+    : { method: 'GET', headers: ['accept', 'application/json'] };
+  try {
+    const { status, body } = await collectResponse(transport, request, limits);
+    return { status, body: body.toString() };
+  } finally {
+    void transport.destroy();
+  }
 }

@@ -46,7 +46,9 @@ export async function openManagement(parts: Parts, { chains, listening }: Listen
       replicas: async () => (replica && sharing ? await replica.list(sharing) : []),
       telemetry,
       identity: identity.forListener('management', namespaceOf),
-      may: identity.may,
+      get may() {
+        return identity.may;
+      },
       serveMcp: managementMcpHandler(chains, { ...listening, telemetry }, consoleUrl),
     }),
   );

@@ -157,7 +157,6 @@ export function pipelineListener(listener: LoadedListener, options: PipelineList
   const identity = options.identity.forListener(servesMcp ? 'mcp' : 'inference', (target) =>
     namespaceSegment(pathOf(target, publicUrl)),
   );
-  const { requirement } = identity;
   const answersPreflights = listener.filters.some(({ settings }) => isUnconditional(settings, 'cors'));
   /** Where clients learn how to authenticate. What is passed on to other servers is not open. */
   const isOpen = (method: string, path: string) =>
@@ -175,8 +174,12 @@ export function pipelineListener(listener: LoadedListener, options: PipelineList
       ...(allow && { restrict: createInferenceRestriction(allow) }),
       passesOn: !servesMcp,
       errorResponse: malformedResponse(serving, guard),
-      ...identity,
-      requires: requirement && ((head) => (isOpen(head.method, pathOf(head.target, publicUrl)) ? 'open' : requirement)),
+      authenticate: identity.authenticate,
+      identity,
+      requires: ({ method, target }) => {
+        const { requirement } = identity;
+        return requirement && isOpen(method, pathOf(target, publicUrl)) ? 'open' : requirement;
+      },
       telemetry,
       createExchange: (head, request, response) => new McpExchange(head, request, response),
     },

@@ -51,7 +51,16 @@ export async function addUpstreams(parts: WithTelemetry) {
   closing(publishRegistryChanges(registry, stateEvents));
 
   const { load: loadGrpc } = closing(new GrpcLibrary(registry));
-  const bridge = grpcBridge({ registry, loadGrpc, operations, settings, droppedHeaders: identity.droppedHeaders, log });
+  const bridge = grpcBridge({
+    registry,
+    loadGrpc,
+    operations,
+    settings,
+    log,
+    get droppedHeaders() {
+      return identity.droppedHeaders;
+    },
+  });
   const serviceHealth = closing(
     new ServiceHealthMonitor({
       registry,

@@ -1,7 +1,7 @@
 import type { Era } from '@sluice/protocol/mcp/constants';
 import type { Message } from '@sluice/protocol/mcp/message';
-import type { ReceivedHead } from '../identity/authenticator.ts';
-import { ANONYMOUS, type Principal } from '../identity/principal.ts';
+import { ANONYMOUS_CALLER, type Authenticated, type ReceivedHead } from '../identity/authenticator.ts';
+import type { Principal } from '../identity/principal.ts';
 import { type Correlation, correlationOf } from './correlation.ts';
 import { ExchangeFacts } from './facts.ts';
 
@@ -35,8 +35,8 @@ export class Exchange {
   readonly head: RequestHead;
   readonly correlation: Correlation;
   readonly facts: ExchangeFacts = new ExchangeFacts();
-  /** Set by the server once the request is authenticated; requests that it rejects before have none. */
-  principal: Principal = ANONYMOUS;
+  /** Set by the server once the request is authenticated; anonymous for requests that it rejects before. */
+  authenticated: Authenticated = ANONYMOUS_CALLER;
   #metadata: Map<string, string> | undefined = undefined;
 
   // Members of MCP requests, which other requests do not have.
@@ -48,6 +48,10 @@ export class Exchange {
   constructor(head: RequestHead) {
     this.head = head;
     this.correlation = correlationOf(head.headers, viaOf(head));
+  }
+
+  get principal(): Principal {
+    return this.authenticated.principal;
   }
 
   /** Values that actions set, and those that the request has by itself; created when they are needed. */

@@ -3,15 +3,21 @@ import { type AddressInfo, connect, type Socket } from 'node:net';
 import { expect, it, onTestFinished, vi } from 'vitest';
 import { readAll, responseParts } from '../../../../test/fixtures/raw-exchange.ts';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
-import type { Authenticate, Rejected } from '../identity/authenticator.ts';
-import { ANONYMOUS, createUser, type Principal } from '../identity/principal.ts';
+import {
+  ANONYMOUS_CALLER,
+  type Authenticate,
+  type Authenticated,
+  authenticated,
+  type Rejected,
+} from '../identity/authenticator.ts';
+import { createUser } from '../identity/principal.ts';
 import { createLogger } from '../telemetry/log.ts';
 import { RequestMetrics } from '../telemetry/metrics/request-metrics.ts';
 import { RequestTelemetry } from '../telemetry/request-telemetry.ts';
 import { HttpExchange } from './exchange.ts';
 import { createHttpServer, type HttpServerOptions } from './server.ts';
 
-const ANN = createUser('ann', 'proxy');
+const ANN = authenticated(createUser('ann', 'proxy'));
 
 /** A server that responds with the key of the principal, `complete` if the body had arrived before, and its length. */
 async function start(authenticate: Authenticate, options: Partial<HttpServerOptions<HttpExchange>> = {}) {
@@ -73,7 +79,7 @@ async function start(authenticate: Authenticate, options: Partial<HttpServerOpti
 
 /** An authenticator that waits until the test settles it. */
 function slow() {
-  const { promise, resolve, reject } = Promise.withResolvers<Principal | Rejected>();
+  const { promise, resolve, reject } = Promise.withResolvers<Authenticated | Rejected>();
   const authenticate = vi.fn<Authenticate>(({ target }) => (target === '/slow' ? promise : ANN));
   return { authenticate, resolve, reject };
 }
@@ -98,7 +104,7 @@ it('other requests are served meanwhile, and a request without a promise at once
   await expect.poll(() => authenticate.mock.calls.length).toBe(1);
   expect(String((await send('/fast', 'a', 'abc')).body)).toBe('user:ann true 3');
   expect(served).toEqual(['/fast']);
-  resolve(ANONYMOUS);
+  resolve(ANONYMOUS_CALLER);
   expect(String((await response).body)).toBe(' true 0');
 });
 
@@ -152,11 +158,11 @@ it('a request that the checks reject is not authenticated, and its log line name
 it.each([
   ['open', ANN, ' 200 ', ' true 0', 0],
   ['optional', ANN, ' 200 ', 'user:ann true 0', 1],
-  ['optional', ANONYMOUS, ' 200 ', ' true 0', 1],
+  ['optional', ANONYMOUS_CALLER, ' 200 ', ' true 0', 1],
   ['required', ANN, ' 200 ', 'user:ann true 0', 1],
-  ['required', ANONYMOUS, ' 401 ', 'authentication required', 1],
-] as const)('where authentication is %s (case %#)', async (requirement, principal, status, text, calls) => {
-  const authenticate = vi.fn<Authenticate>(() => principal);
+  ['required', ANONYMOUS_CALLER, ' 401 ', 'authentication required', 1],
+] as const)('where authentication is %s (case %#)', async (requirement, by, status, text, calls) => {
+  const authenticate = vi.fn<Authenticate>(() => by);
   const { send } = await start(authenticate, { requires: () => requirement });
   const response = await send('/');
   expect(response.statusLine).toContain(status);

@@ -106,6 +106,8 @@ export interface MessageFormat<Head> {
   readonly emptyLine: 'before' | 'between';
   /** Parses a head, decoded as latin1, from the first line to the empty line. */
   parseHead(text: string): Head;
+  /** Whether the same text would result in the same head as the last one; always by default. */
+  readonly isCurrent?: () => boolean;
   /** Returns the framing of the body. `isLate`: an empty line was skipped before the head. */
   framing(head: Head, isLate: boolean): Framing;
   /** Rejects an incomplete head that cannot become a valid one. */
@@ -265,7 +267,7 @@ export class MessageParser<Head> {
     }
     // Equal bytes end with the first empty line, like the last head.
     const isLast = buffer.compare(this.#lastBytes, 0, length, start, start + length) === 0;
-    if (!isLast) return this.#block(buffer, start, end);
+    if (!isLast || this.#format.isCurrent?.() === false) return this.#block(buffer, start, end);
     this.#begin(this.#lastHead);
     return start + length;
   }

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { RequestHead } from '../exchange/exchange.ts';
-import type { Authenticate, Rejected, Requirement } from '../identity/authenticator.ts';
-import type { Principal } from '../identity/principal.ts';
+import type { Authenticate, Authenticated, Rejected, Requirement } from '../identity/authenticator.ts';
+import type { ListenerIdentity } from '../identity/identity.ts';
 import type { RequestTelemetry } from '../telemetry/request-telemetry.ts';
 import { formatAddress, type ListenAddress } from './address.ts';
 import { drainRequestBody } from './collect-body.ts';
@@ -15,7 +15,7 @@ import type { ServerResponse } from './server/response.ts';
 
 /** Options of {@link createHttpServer}. */
 export interface HttpServerOptions<E extends HttpExchange>
-  extends Pick<Http1ServerOptions, 'tls' | 'errorResponse' | 'passesOn' | 'isForReplicas' | 'credentialHeaders'> {
+  extends Pick<Http1ServerOptions, 'tls' | 'errorResponse' | 'passesOn' | 'isForReplicas'> {
   /** Milliseconds in which a client must send a whole request; 0 for no limit. */
   readonly readTimeoutMs: number;
   /** Checks Host and Origin. */
@@ -25,10 +25,10 @@ export interface HttpServerOptions<E extends HttpExchange>
   readonly createExchange: (head: RequestHead, request: ServerRequest, response: ServerResponse) => E;
   /** Decides who makes a request that has passed the checks. */
   readonly authenticate: Authenticate;
-  /** Returns the address of the client of a request from this peer; by default the peer is the client. */
-  readonly addressOf?: ((peer: string | undefined, forwardedFor: string | undefined) => string | undefined) | undefined;
+  /** Read for each request. By default nothing is taken out of its head, and the peer is the client. */
+  readonly identity?: Partial<Pick<ListenerIdentity, 'credentialHeaders' | 'addressOf'>>;
   /** Decides by its head whether a request is authenticated; `optional` by default. */
-  readonly requires?: ((head: RequestHead) => Requirement) | undefined;
+  readonly requires?: ((head: RequestHead) => Requirement | undefined) | undefined;
   /** Paths of health checks, which any `Host` may request from other machines. */
   readonly probes?: ReadonlySet<string>;
   /** Connections of all listeners; by default they are not limited together. */
@@ -75,7 +75,7 @@ export function createHttpServer<E extends HttpExchange>(
   serve: ServeRequest<E>,
 ): HttpServer {
   const { tls, readTimeoutMs, errorResponse, passesOn, isForReplicas, guard, telemetry, probes, restrict } = options;
-  const { credentialHeaders, authenticate, addressOf, requires, createExchange, maxConnections } = options;
+  const { identity, authenticate, requires, createExchange, maxConnections } = options;
   const { connections = new ListenerConnections() } = options;
   const { listener } = telemetry;
   const scheme = tls === undefined ? 'http' : 'https';
@@ -83,6 +83,7 @@ export function createHttpServer<E extends HttpExchange>(
     const { method, url: target, headers, socket } = request;
     const { ambiguity, credentials } = request.head;
     const peer = socket.remoteAddress;
+    const addressOf = identity?.addressOf;
     const head = {
       method,
       target,
@@ -139,15 +140,16 @@ export function createHttpServer<E extends HttpExchange>(
     drainRequestBody(exchange.request);
     serve(exchange, rejection);
   };
-  const admit = (exchange: E, authenticated: Principal | Rejected, isRequired: boolean): void => {
-    const isMissing = isRequired && authenticated.kind === 'anonymous';
+  const admit = (exchange: E, authenticated: Authenticated | Rejected, isRequired: boolean): void => {
+    const isMissing =
+      isRequired && authenticated.kind === 'authenticated' && authenticated.principal.kind === 'anonymous';
     const settled = isMissing ? UNAUTHENTICATED : authenticated;
     if (settled.kind === 'rejected') {
       const { cause } = settled;
       if (cause !== undefined) exchange.facts.rejection = { evaluator: undefined, reason: cause };
       return reject(exchange, settled);
     }
-    exchange.principal = settled;
+    exchange.authenticated = settled;
     serve(exchange, undefined);
   };
   const server = createHttp1Server(
@@ -156,7 +158,9 @@ export function createHttpServer<E extends HttpExchange>(
       errorResponse,
       passesOn,
       isForReplicas,
-      credentialHeaders,
+      get credentialHeaders() {
+        return identity?.credentialHeaders;
+      },
       connectStatus: restrict ? 403 : 400,
       keepAliveMs: KEEP_ALIVE_MS,
       headMs: readTimeoutMs > 0 ? Math.min(readTimeoutMs, HEADERS_MS) : HEADERS_MS,

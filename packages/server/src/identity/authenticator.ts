@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { SERVICE_KEY_PREFIX } from '@sluice/contract/service-key';
-import type { Principal } from './principal.ts';
+import type { JsonValue } from '@sluice/protocol/json/parse';
+import { ANONYMOUS, type Principal } from './principal.ts';
 
 /**
  * Values of the credential headers of a request by name in lower case, one for each line. A line in another notation, such as
@@ -38,6 +39,46 @@ export interface ReceivedHead {
   readonly address: string | undefined;
 }
 
+/**
+ * What has proven a principal, so that other settings can be applied to requests that were admitted before, without their
+ * credential.
+ */
+export type Proof =
+  /** Nothing: anonymous, or headers that are believed from everybody. */
+  | { readonly kind: 'none' }
+  /** Identity headers of a proxy. */
+  | { readonly kind: 'proxy'; readonly headers: Credentials }
+  /** The SHA-256 of a key. */
+  | { readonly kind: 'key'; readonly hash: string }
+  /** A token; `claims` are all of its claims, or undefined if another replica has verified it. */
+  | {
+      readonly kind: 'token';
+      readonly issuer: string;
+      readonly audiences: readonly string[];
+      readonly claims: ReadonlyMap<string, JsonValue> | undefined;
+    }
+  /** The id of a sign-in to the console. */
+  | { readonly kind: 'sign_in'; readonly id: string };
+
+/** A request whose principal is proven. Requests with the same credential share it where it is cached. */
+export interface Authenticated {
+  readonly kind: 'authenticated';
+  readonly principal: Principal;
+  readonly proof: Proof;
+  /** Time in milliseconds from which on the credential is not accepted, `Date.now()`; undefined if it does not expire. */
+  readonly expiresAt: number | undefined;
+}
+
+const NO_PROOF: Proof = { kind: 'none' };
+
+/** Returns an {@link Authenticated}. */
+export function authenticated(principal: Principal, proof: Proof = NO_PROOF, expiresAt?: number): Authenticated {
+  return { kind: 'authenticated', principal, proof, expiresAt };
+}
+
+/** A request without a credential. */
+export const ANONYMOUS_CALLER: Authenticated = authenticated(ANONYMOUS);
+
 /** A request whose credential is not accepted. */
 export interface Rejected {
   readonly kind: 'rejected';
@@ -54,7 +95,7 @@ export interface Rejected {
  * Decides who makes a request. Returns a promise only for a credential that has not been verified before: the body stays unread
  * until it settles. A promise that rejects is answered with 503.
  */
-export type Authenticate = (head: ReceivedHead) => Principal | Rejected | Promise<Principal | Rejected>;
+export type Authenticate = (head: ReceivedHead) => Authenticated | Rejected | Promise<Authenticated | Rejected>;
 
 /** Whether a request is authenticated: `open` requests are not, whatever their credentials; `required` ones may not be anonymous. */
 export type Requirement = 'open' | 'optional' | 'required';

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { authenticated } from './authenticator.ts';
 import { encodePrincipal, fromPeer, MAX_PRINCIPAL_BYTES, PEER_PRINCIPAL } from './peer.ts';
 import { ANONYMOUS, createUser, serializePrincipal } from './principal.ts';
 
@@ -8,7 +9,7 @@ test.each([ANONYMOUS, createUser('ann', 'proxy'), createUser('\xe4"'.repeat(1_00
   'believes the other replica, and no header of the client (case %#)',
   (principal) => {
     const headers = { [PEER_PRINCIPAL]: encodePrincipal(principal) ?? '', 'x-forwarded-user': 'eve' };
-    expect(received(headers)).toEqual(principal);
+    expect(received(headers)).toEqual(authenticated(principal));
   },
 );
 

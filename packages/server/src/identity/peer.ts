@@ -1,4 +1,4 @@
-import type { Authenticate } from './authenticator.ts';
+import { type Authenticate, authenticated } from './authenticator.ts';
 import { type Principal, parsePrincipal, serializePrincipal } from './principal.ts';
 
 /** Beginning of the names of headers that replicas add to requests. From clients, no such header is accepted. */
@@ -22,5 +22,7 @@ export function encodePrincipal(principal: Principal): string | undefined {
 export const fromPeer: Authenticate = ({ headers: { [PEER_PRINCIPAL]: encoded } }) => {
   const principal =
     typeof encoded === 'string' ? parsePrincipal(Buffer.from(encoded, 'base64url').toString()) : undefined;
-  return principal ?? { kind: 'rejected', status: 400, reason: `missing or invalid header ${PEER_PRINCIPAL}` };
+  return principal
+    ? authenticated(principal)
+    : { kind: 'rejected', status: 400, reason: `missing or invalid header ${PEER_PRINCIPAL}` };
 };

@@ -1,8 +1,8 @@
 import { identity } from '@sluice/contract';
 import { describe, expect, it, test } from 'vitest';
-import { NO_CREDENTIALS } from './authenticator.ts';
+import { ANONYMOUS_CALLER, authenticated, NO_CREDENTIALS } from './authenticator.ts';
 import { invalid } from './claims.ts';
-import { ANONYMOUS, createUser, type Principal } from './principal.ts';
+import { createUser, type Principal } from './principal.ts';
 import { describeProxyHeaders, ProxyHeaders, proxyHeaders } from './proxy-headers.ts';
 import { TrustedProxies } from './trusted-proxies.ts';
 
@@ -30,7 +30,7 @@ describe('the headers of an authenticating proxy name the user, and different va
     ['x'.repeat(300), undefined, 'x'.repeat(300)],
   ])('%j and %j', (forwarded, requested, id) => {
     const headers = headersOf(forwarded, requested);
-    expect(principalOf(headers)).toEqual(id === '' ? ANONYMOUS : createUser(id, 'proxy'));
+    expect(principalOf(headers)).toEqual(id === '' ? ANONYMOUS_CALLER : authenticated(createUser(id, 'proxy')));
   });
 });
 
@@ -73,8 +73,13 @@ function configured(more: object = {}) {
 
 const linesOf = (lines: Record<string, string | string[]>) =>
   new Map(Object.entries(lines).map(([name, values]) => [name, [values].flat()]));
-const from = (lines: Record<string, string | string[]>, { peer = ADDRESS, using = configured() } = {}) =>
+const proofOf = (lines: Record<string, string | string[]>, { peer = ADDRESS, using = configured() } = {}) =>
   using.authenticate(linesOf(lines), peer);
+/** The principal, unless the caller is anonymous. */
+const from = (...request: Parameters<typeof proofOf>) => {
+  const found = proofOf(...request);
+  return found.kind === 'invalid' || found === ANONYMOUS_CALLER ? found : found.principal;
+};
 
 describe('the headers of a configured proxy', () => {
   it('name user, groups and person', () => {
@@ -102,7 +107,7 @@ describe('the headers of a configured proxy', () => {
     { 'x-auth-request-user': 'ann' },
     { authorization: 'Bearer x' },
   ])('without a user, the caller is anonymous (case %#)', (lines) => {
-    expect(from(lines)).toBe(ANONYMOUS);
+    expect(from(lines)).toBe(ANONYMOUS_CALLER);
   });
 
   it.each<Record<string, string[]>>([
@@ -115,7 +120,7 @@ describe('the headers of a configured proxy', () => {
   ])('are invalid if one of them is repeated (case %#)', (lines) => {
     const using = configured();
     expect(from(lines, { peer: ADDRESS, using })).toEqual(invalid('an identity header occurs twice'));
-    expect(from(lines, { peer: '192.0.2.1', using })).toBe(ANONYMOUS);
+    expect(from(lines, { peer: '192.0.2.1', using })).toBe(ANONYMOUS_CALLER);
     expect(using.ignored).toBe(1);
   });
 
@@ -126,16 +131,16 @@ describe('the headers of a configured proxy', () => {
   ])('are invalid in a notation that the proxy may not know (case %#)', (lines) => {
     const using = configured();
     expect(from(lines, { peer: ADDRESS, using })).toEqual(invalid('an identity header has "_" in place of "-"'));
-    expect(from(lines, { peer: '192.0.2.1', using })).toBe(ANONYMOUS);
+    expect(from(lines, { peer: '192.0.2.1', using })).toBe(ANONYMOUS_CALLER);
     expect(using.ignored).toBe(1);
   });
 
   it('are ignored and counted from other peers', () => {
     const using = configured();
     for (const peer of ['192.0.2.1', '::ffff:192.0.2.1', '', 'eve']) {
-      expect(from({ 'x-forwarded-user': 'ann' }, { peer, using })).toBe(ANONYMOUS);
+      expect(from({ 'x-forwarded-user': 'ann' }, { peer, using })).toBe(ANONYMOUS_CALLER);
     }
-    expect(using.authenticate(linesOf({ 'x-groups': 'platform' }), undefined)).toBe(ANONYMOUS);
+    expect(using.authenticate(linesOf({ 'x-groups': 'platform' }), undefined)).toBe(ANONYMOUS_CALLER);
     expect(using.ignored).toBe(5);
     from({}, { peer: '192.0.2.1', using });
     from({ 'x-forwarded-user': 'ann' }, { using, peer: '::ffff:10.0.0.9' });
@@ -218,10 +223,23 @@ describe('the principal of a configured proxy', () => {
     expect(from({ 'x-forwarded-user': 'ann' }, { using })).toMatchObject({ groups: [] });
   });
 
+  it('is proven by its headers, which prove the same one again', () => {
+    const using = configured();
+    const lines = { 'x-forwarded-user': asReceived('jürgen'), 'x-groups': 'a, b', 'x-person': '' };
+    const found = proofOf({ ...lines, 'x-auth-request-user': 'eve' }, { using });
+    const headers = linesOf({ 'x-forwarded-user': asReceived('jürgen'), 'x-groups': 'a, b' });
+    expect(found).toMatchObject({ proof: { kind: 'proxy', headers }, expiresAt: undefined });
+    expect(proofOf(lines, { using })).toBe(found);
+    expect(using.authenticate(headers, ADDRESS)).toBe(found);
+    expect(configured().authenticate(headers, ADDRESS)).toEqual(found);
+    const withPerson = proofOf({ ...lines, 'x-person': 'p' }, { using });
+    expect(withPerson).toMatchObject({ proof: { headers: linesOf({ ...lines, 'x-person': 'p' }) } });
+  });
+
   it('is not believed from another peer because it is cached', () => {
     const using = configured();
     from({ 'x-forwarded-user': 'ann' }, { using });
-    expect(from({ 'x-forwarded-user': 'ann' }, { using, peer: '192.0.2.1' })).toBe(ANONYMOUS);
+    expect(from({ 'x-forwarded-user': 'ann' }, { using, peer: '192.0.2.1' })).toBe(ANONYMOUS_CALLER);
   });
 
   it('is forgotten when there are many others, and not cached if it has many groups', () => {

@@ -2,9 +2,16 @@ import { isUtf8 } from 'node:buffer';
 import type { ProxySettings } from '@sluice/contract';
 import { compileGlob, type Glob } from '@sluice/protocol/glob';
 import { detach } from '@sluice/protocol/text';
-import type { Authenticate, Credentials, ReceivedHead } from './authenticator.ts';
+import {
+  ANONYMOUS_CALLER,
+  type Authenticate,
+  type Authenticated,
+  authenticated,
+  type Credentials,
+  type ReceivedHead,
+} from './authenticator.ts';
 import { createSource, type Invalid, invalid, PROXY_SOURCE, type PrincipalSource, principalOf } from './claims.ts';
-import { ANONYMOUS, createUser, type Principal } from './principal.ts';
+import { createUser, type Principal } from './principal.ts';
 import type { TrustedProxies } from './trusted-proxies.ts';
 
 /** Users that are cached, and longest cached name in characters. */
@@ -17,19 +24,19 @@ const MAX_CACHED_CHARACTERS = 256;
  * sent the one that its proxy does not set: the id consists of both values then, and equals that of neither user.
  */
 export function proxyHeaders(): Authenticate {
-  const cached = new Map<string, Principal>();
+  const cached = new Map<string, Authenticated>();
   return ({ headers: { 'x-forwarded-user': forwarded, 'x-auth-request-user': requested } }) => {
-    if (forwarded === undefined && requested === undefined) return ANONYMOUS;
+    if (forwarded === undefined && requested === undefined) return ANONYMOUS_CALLER;
     const isSame = forwarded === undefined || requested === undefined || forwarded === requested;
     const id = isSame ? String(forwarded ?? requested) : JSON.stringify([forwarded, requested]);
-    if (id === '') return ANONYMOUS;
+    if (id === '') return ANONYMOUS_CALLER;
     const known = cached.get(id);
     if (known) return known;
-    if (id.length > MAX_CACHED_CHARACTERS) return createUser(id, 'proxy');
+    if (id.length > MAX_CACHED_CHARACTERS) return authenticated(createUser(id, 'proxy'));
     // A header value retains the whole head.
-    const user = createUser(detach(id), 'proxy');
+    const user = authenticated(createUser(detach(id), 'proxy'));
     if (cached.size >= MAX_CACHED) cached.clear();
-    cached.set(user.id, user);
+    cached.set(user.principal.id, user);
     return user;
   };
 }
@@ -37,16 +44,21 @@ export function proxyHeaders(): Authenticate {
 /** Principals with more text in their headers are not cached. */
 const MAX_CACHED_TEXT = 4_096;
 
-/** A principal with the other headers that it was made of. */
-interface CachedPrincipal {
+/** Values of the headers of a user. */
+interface UserHeaders {
+  readonly id: string;
   readonly groups: string;
   readonly person: string;
-  readonly principal: Principal;
+}
+
+/** What was made of them. */
+interface CachedUser extends UserHeaders {
+  readonly authenticated: Authenticated;
 }
 
 /**
- * Authenticates by the headers of the proxies that the setting `identity.proxy` trusts. Part of the hot path: the principal of the
- * latest headers of a user is cached.
+ * Authenticates by the headers of the proxies that the setting `identity.proxy` trusts. Part of the hot path: the latest
+ * headers of a user are cached.
  */
 export class ProxyHeaders {
   readonly #settings: ProxySettings;
@@ -54,7 +66,7 @@ export class ProxyHeaders {
   readonly #source: PrincipalSource;
   readonly #serviceAccounts: readonly Glob[];
   /** By the header with the id. */
-  readonly #cached = new Map<string, CachedPrincipal>();
+  readonly #cached = new Map<string, CachedUser>();
   #ignored = 0;
 
   /** `issuers`: names of all token issuers. */
@@ -74,31 +86,45 @@ export class ProxyHeaders {
    * Returns the principal of a request from the peer with this address. Anonymous without an id, or if the peer is not trusted:
    * headers of others mean nothing. A header of a trusted peer that occurs twice is invalid: its client may have sent one of the lines.
    */
-  authenticate(credentials: Credentials, peer: string | undefined): Principal | Invalid {
+  authenticate(credentials: Credentials, peer: string | undefined): Authenticated | Invalid {
     const { user, groups, person } = this.#settings;
     const users = credentials.get(user) ?? NO_LINES;
     const groupLists = groups === undefined ? NO_LINES : (credentials.get(groups) ?? NO_LINES);
     const persons = person === undefined ? NO_LINES : (credentials.get(person) ?? NO_LINES);
     const isOtherNotation = credentials.keys().some((name) => name.includes('_'));
-    if (users.length + groupLists.length + persons.length === 0 && !isOtherNotation) return ANONYMOUS;
+    if (users.length + groupLists.length + persons.length === 0 && !isOtherNotation) return ANONYMOUS_CALLER;
     if (!this.#trusted.isTrusted(peer)) {
       this.#ignored++;
-      return ANONYMOUS;
+      return ANONYMOUS_CALLER;
     }
     if (isOtherNotation) return NOTATION;
     if (users.length > 1 || groupLists.length > 1 || persons.length > 1) return REPEATED;
     const [id = ''] = users;
-    return id === '' ? ANONYMOUS : this.#principalOf(id, groupLists[0] ?? '', persons[0] ?? '');
+    if (id === '') return ANONYMOUS_CALLER;
+    return this.#authenticate({ id, groups: groupLists[0] ?? '', person: persons[0] ?? '' });
   }
 
-  #principalOf(id: string, groups: string, person: string): Principal | Invalid {
-    const cached = this.#cached.get(id);
-    if (cached?.groups === groups && cached.person === person) return cached.principal;
-    const principal = this.#createPrincipal(decode(id), decode(groups), decode(person));
-    if (principal.kind === 'invalid' || id.length + groups.length + person.length > MAX_CACHED_TEXT) return principal;
+  #authenticate(received: UserHeaders): Authenticated | Invalid {
+    const cached = this.#cached.get(received.id);
+    if (cached?.groups === received.groups && cached.person === received.person) return cached.authenticated;
+    const principal = this.#createPrincipal(decode(received.id), decode(received.groups), decode(received.person));
+    if (principal.kind === 'invalid') return principal;
+    // Values of headers retain the whole head.
+    const headers = { id: detach(received.id), groups: detach(received.groups), person: detach(received.person) };
+    const user = authenticated(principal, { kind: 'proxy', headers: this.#linesOf(headers) });
+    const { id, groups, person } = headers;
+    if (id.length + groups.length + person.length > MAX_CACHED_TEXT) return user;
     if (this.#cached.size >= MAX_CACHED) this.#cached.clear();
-    this.#cached.set(detach(id), { groups: detach(groups), person: detach(person), principal });
-    return principal;
+    this.#cached.set(id, { ...headers, authenticated: user });
+    return user;
+  }
+
+  #linesOf({ id, groups, person }: UserHeaders): Credentials {
+    const { user: idName, groups: groupsName, person: personName } = this.#settings;
+    const lines = new Map([[idName, [id]]]);
+    if (groupsName !== undefined && groups !== '') lines.set(groupsName, [groups]);
+    if (personName !== undefined && person !== '') lines.set(personName, [person]);
+    return lines;
   }
 
   #createPrincipal(

@@ -1,6 +1,7 @@
 import { identity } from '@sluice/contract';
 import { createServiceKey, hashServiceKey } from '@sluice/contract/service-key';
 import { describe, expect, it, test } from 'vitest';
+import { authenticated } from './authenticator.ts';
 import { invalid } from './claims.ts';
 import { ANONYMOUS } from './principal.ts';
 import { ServiceKeys } from './service-keys.ts';
@@ -20,15 +21,11 @@ test('a key is that of a service account, whose groups are those of keys', () =>
     key: 'service_account:keys/night',
     groups: ['keys/reporting'],
     source: 'keys',
-  };
-  const expected = {
-    principal,
-    hash: hashOf(KEY),
-    settings: { for: ['finance'], management: false },
-    expiresAt: undefined,
-  };
-  expect(keys.authenticate(KEY)).toMatchObject(expected);
-  expect(keys.authenticate(NEXT)).toMatchObject({ principal, hash: hashOf(NEXT) });
+  } as const;
+  const provenBy = (hash: string) => authenticated({ ...ANONYMOUS, ...principal }, { kind: 'key', hash });
+  const expected = { hash: hashOf(KEY), settings: { for: ['finance'], management: false } };
+  expect(keys.authenticate(KEY)).toMatchObject({ ...expected, authenticated: provenBy(hashOf(KEY)) });
+  expect(keys.authenticate(NEXT)).toMatchObject({ authenticated: provenBy(hashOf(NEXT)), hash: hashOf(NEXT) });
   expect(keys.find(hashOf(KEY))).toBe(keys.authenticate(KEY));
 });
 
@@ -65,7 +62,7 @@ describe('anything else is not accepted', () => {
 test('a key is accepted until the end of its last day, in UTC', () => {
   let time = Date.parse('2027-06-30T23:59:59.999Z');
   const keys = new ServiceKeys(settings({ ...NIGHT, expires: '2027-06-30' }), () => time);
-  expect(keys.authenticate(KEY)).toMatchObject({ expiresAt: time + 1, lastUsedAt: time });
+  expect(keys.authenticate(KEY)).toMatchObject({ authenticated: { expiresAt: time + 1 }, lastUsedAt: time });
   time++;
   const expired = invalid('the key has expired');
   expect([keys.authenticate(KEY), keys.find(hashOf(KEY))]).toEqual([expired, expired]);
@@ -85,6 +82,15 @@ test('the last use is that of each hash, so that an exchanged key can be removed
     [hashOf(KEY), 1],
     [hashOf(NEXT), 2],
   ]);
+});
+
+test('the last use of a key counts for an equal one that replaces it', () => {
+  const earlier = new ServiceKeys(settings(NIGHT), () => 7);
+  earlier.authenticate(KEY);
+  const day = { ...NIGHT, name: 'day', sha256: [hashOf(createServiceKey())] };
+  const keys = new ServiceKeys(settings(day, { ...NIGHT, groups: [] }), () => 8, earlier);
+  expect(keys.all.map(({ lastUsedAt }) => lastUsedAt)).toEqual([undefined, 7, undefined]);
+  expect(keys.find(hashOf(KEY))).toMatchObject({ authenticated: { principal: { groups: [] } } });
 });
 
 test('names and groups that cannot be those of a principal, and equal hashes, are errors', () => {

@@ -1,5 +1,6 @@
 import type { KeySettings } from '@sluice/contract';
 import { hashServiceKey } from '@sluice/contract/service-key';
+import { type Authenticated, authenticated } from './authenticator.ts';
 import { createSource, type Invalid, invalid, KEYS_SOURCE, principalOf } from './claims.ts';
 import type { Principal } from './principal.ts';
 
@@ -8,17 +9,15 @@ export class ServiceKey {
   readonly settings: KeySettings;
   /** Its SHA-256, which proves the principal without the key. */
   readonly hash: string;
-  readonly principal: Principal;
-  /** Time in milliseconds from which on it is not accepted, `Date.now()`; undefined if it does not expire. */
-  readonly expiresAt: number | undefined;
+  readonly authenticated: Authenticated;
   /** Time of its last use in this process; undefined before. */
   lastUsedAt: number | undefined = undefined;
 
   constructor(settings: KeySettings, hash: string, principal: Principal) {
+    const expiresAt = settings.expires === undefined ? undefined : Date.parse(settings.expires) + DAY_MS;
     this.settings = settings;
     this.hash = hash;
-    this.principal = principal;
-    this.expiresAt = settings.expires === undefined ? undefined : Date.parse(settings.expires) + DAY_MS;
+    this.authenticated = authenticated(principal, { kind: 'key', hash }, expiresAt);
   }
 }
 
@@ -38,11 +37,18 @@ export class ServiceKeys {
   readonly #byHash: ReadonlyMap<string, ServiceKey>;
   readonly #now: () => number;
 
-  /** Throws if a name or group is not valid, or if two keys have the same hash. */
-  constructor(settings: readonly KeySettings[], now: () => number = Date.now) {
+  /**
+   * `earlier`: keys that these replace, whose last use counts for equal ones. Throws if a name or group is not valid, or if two
+   * keys have the same hash.
+   */
+  constructor(settings: readonly KeySettings[], now: () => number = Date.now, earlier?: ServiceKeys) {
     this.all = settings.flatMap(keysOf);
     this.#byHash = new Map(this.all.map((key) => [key.hash, key]));
     this.#now = now;
+    for (const { hash, lastUsedAt } of earlier?.all ?? []) {
+      const key = this.#byHash.get(hash);
+      if (key) key.lastUsedAt = lastUsedAt;
+    }
     if (this.#byHash.size < this.all.length) throw new Error('two keys of identity.keys have the same hash');
   }
 
@@ -59,7 +65,8 @@ export class ServiceKeys {
   find(hash: string): ServiceKey | Invalid {
     const key = this.#byHash.get(hash);
     if (key === undefined) return UNKNOWN;
-    return key.expiresAt !== undefined && this.#now() >= key.expiresAt ? EXPIRED : key;
+    const { expiresAt } = key.authenticated;
+    return expiresAt !== undefined && this.#now() >= expiresAt ? EXPIRED : key;
   }
 }
 

@@ -63,7 +63,7 @@ export interface ManagementContext {
   readonly log: TargetLogger;
   /** Decides who makes a request. */
   readonly identity: Pick<ListenerIdentity, 'authenticate'>;
-  /** Decides about rights; by default everybody has all of them. */
+  /** Decides about rights, read for each request; by default everybody has all of them. */
   readonly may?: May | undefined;
   readonly registry: Registry;
   readonly forwards: Forwards;

@@ -4,8 +4,8 @@ import { request } from 'undici';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { responseParts, sendBytes } from '../../../../test/fixtures/raw-exchange.ts';
-import type { Authenticate } from '../identity/authenticator.ts';
-import { ANONYMOUS, createUser } from '../identity/principal.ts';
+import { ANONYMOUS_CALLER, type Authenticate, authenticated } from '../identity/authenticator.ts';
+import { createUser } from '../identity/principal.ts';
 import { mayOf } from '../identity/roles.ts';
 import { type ApiSettings, type SharedApi, startApi, startSharedApi } from './api.fixture.ts';
 import { bodyFor, makeOneOfEach, pathOf } from './operations.fixture.ts';
@@ -25,9 +25,9 @@ const CALLERS: Readonly<Record<string, readonly Right[]>> = {
 
 /** Believes who the caller claims to be: the name of one of {@link CALLERS}, which is its group, too. */
 const authenticate: Authenticate = ({ headers: { 'x-caller': caller } }) => {
-  if (caller === undefined || caller === 'anonymous') return ANONYMOUS;
+  if (caller === undefined || caller === 'anonymous') return ANONYMOUS_CALLER;
   if (caller === 'forged') return { kind: 'rejected', status: 401, reason: 'invalid token' };
-  return { ...createUser(String(caller), 'test'), groups: [String(caller)] };
+  return authenticated({ ...createUser(String(caller), 'test'), groups: [String(caller)] });
 };
 const ROLES = { viewer: ['viewer'], operator: ['operator'], auditor: ['auditor'], admin: ['admin'] };
 const SETTINGS = { authenticate, may: mayOf(ROLES, 'allow'), uiPath: import.meta.dirname } satisfies ApiSettings;

@@ -15,7 +15,7 @@ import { sendBody } from '../http/response-body.ts';
 import type { HttpServer } from '../http/server/http1-server.ts';
 import { createHttpServer, NO_CREDENTIAL, type ServeRequest } from '../http/server.ts';
 import type { ListenerIdentity } from '../identity/identity.ts';
-import type { May } from '../identity/roles.ts';
+import type { Principal } from '../identity/principal.ts';
 import { McpExchange } from '../mcp/exchange.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import { UnavailableStoreError } from '../registry/store/store.ts';
@@ -162,7 +162,6 @@ export class Management {
     },
   ];
   readonly #options: ManagementOptions;
-  readonly #may: May;
   readonly #cors: Readonly<Record<string, string>>;
   /** Replaces the CORS headers of MCP responses. */
   readonly #corsEdits: HeaderEdits;
@@ -174,7 +173,6 @@ export class Management {
   constructor(options: ManagementOptions) {
     const { allowedHosts, corsOrigin, consoleUrl: publicUrl } = options.config;
     this.#options = options;
-    this.#may = options.may ?? allowAll;
     this.#hostRule = createHostRule({ allowedHosts, publicUrl });
     this.#cors = corsHeaders(corsOrigin);
     this.#corsEdits = { remove: new Set(Object.keys(this.#cors)), set: Object.entries(this.#cors).flat(), add: [] };
@@ -194,7 +192,8 @@ export class Management {
         probes: HEALTH_CHECKS,
         telemetry: options.telemetry,
         createExchange: (head, request, response) => new McpExchange(head, request, response),
-        ...options.identity,
+        authenticate: options.identity.authenticate,
+        identity: options.identity,
         // The page that signs in must be shown in place of a credential that has expired. `#serve` checks the right again.
         requires: (head) => (options.may && this.#isOpen(head) ? 'open' : 'optional'),
         errorResponse: (message, { status }) => {
@@ -209,6 +208,11 @@ export class Management {
   /** Stops everything but the server. */
   close(): void {
     this.#stopWarning();
+  }
+
+  #may(principal: Principal, right: Right): boolean {
+    const { may } = this.#options;
+    return may === undefined || may(principal, right);
   }
 
   #withoutPrefix(target: string): string {
@@ -374,8 +378,6 @@ export class Management {
     sendBody(body, response).catch((error) => this.#options.log.error('response failed', { error }));
   }
 }
-
-const allowAll: May = () => true;
 
 /** Whether a request is proxied to the legacy backend. CORS preflights are answered here. */
 function isProxied({ method, headers }: RoutedHead, path: string): boolean {

@@ -309,9 +309,9 @@ export function serveBatch(exchange: McpExchange, batch: Batch, parts: BatchPart
 }
 
 /** Creates the exchange of one message of a batch, as if it had been sent on its own. */
-function memberOf({ head, request, response, principal, path, headers }: McpExchange, text: string): McpExchange {
+function memberOf({ head, request, response, authenticated, path, headers }: McpExchange, text: string): McpExchange {
   const member = new McpExchange({ ...head, inBatch: true, startedAt: performance.now() }, request, response);
-  member.principal = principal;
+  member.authenticated = authenticated;
   member.path = path;
   member.query = '';
   member.headers = headers;

@@ -9,6 +9,7 @@ import { type RawUpstream, startRawUpstream } from '../../../../test/fixtures/ra
 import { client, eras } from '../../testing/relay.ts';
 import { startTestService, type TestService } from '../../testing/service.ts';
 import { exchangeParts } from '../http/exchange.fixture.ts';
+import { authenticated } from '../identity/authenticator.ts';
 import { createUser } from '../identity/principal.ts';
 import { commit } from '../registry/fixtures/commit.ts';
 import { createNamespace } from '../registry/operations-topology.ts';
@@ -270,7 +271,7 @@ describe('requests that wait', () => {
       if (!state) throw new Error(`no namespace ${namespace}`);
       const target = `/${namespace}/mcp`;
       const exchange = new McpExchange(...exchangeParts({ target }));
-      exchange.principal = createUser(user, 'proxy');
+      exchange.authenticated = authenticated(createUser(user, 'proxy'));
       const waited = await waits.beforeAnswer(exchange, state);
       return waited && 'namespace' in waited ? waited.namespace?.name : waited;
     };

@@ -24,6 +24,14 @@ export class Egress {
 
   /** Creates the transport of an http or https URL; does not connect yet. Throws TypeError for an invalid URL. */
   open(address: string, { proxy, ...options }: EgressOptions = {}): UpstreamTransport {
-    return createTransport(address, { ...options, ...this.#shared, proxy: this.proxies.for(new URL(address), proxy) });
+    const shared = this.#shared;
+    return createTransport(address, {
+      ...options,
+      sockets: shared.sockets,
+      get droppedHeaders() {
+        return shared.droppedHeaders;
+      },
+      proxy: this.proxies.for(new URL(address), proxy),
+    });
   }
 }

@@ -161,6 +161,15 @@ describe('RequestEncoder', () => {
     expect(sent('X_Sluice-Authorization', 'b')).toBe('accept-encoding: gzip\r\n\r\n');
   });
 
+  it('drops other headers from the next request on, although the same head was sent before', () => {
+    const options = { droppedHeaders: new Set(['x-user']) };
+    const to = new RequestEncoder(new URL('http://a/'), options);
+    const sent = () => text(to.encode({ method: 'GET', headers: ['x-user', 'ann', 'x-name', 'bob'] }));
+    for (const _ of [1, 2]) expect(sent()).toMatch(/alive\r\nx-name: bob\r\n\r\n$/);
+    options.droppedHeaders = new Set(['x-name']);
+    for (const _ of [1, 2]) expect(sent()).toMatch(/alive\r\nx-user: ann\r\n\r\n$/);
+  });
+
   it('accepts further names when the cache is full', () => {
     const to = encoder();
     for (let n = 0; n < 1_000; n++) to.encode({ method: 'GET', headers: [`x-${n}`, ''] });

@@ -33,13 +33,9 @@ export class RequestEncoder {
   /** Lines of default headers by lower-case name, and all of them. */
   readonly #defaults = new Map<string, string>();
   readonly #allDefaults: string;
-  readonly #dropped: ReadonlySet<string> | undefined;
-  /** The meaning of a line is the name of the default header that it replaces, unless it is dropped. */
-  readonly #lines = new HeaderLines((name) => {
-    if (RESERVED.has(name)) throw new TypeError(`header ${name} is set by the client`);
-    if (this.#dropped?.has(comparableName(name))) return DROPPED;
-    return this.#defaults.has(name) ? name : undefined;
-  });
+  readonly #options: Pick<TransportOptions, 'droppedHeaders'>;
+  #dropped: ReadonlySet<string> | undefined = undefined;
+  #lines: HeaderLines<string | typeof DROPPED | undefined>;
   /** The last head up to its length: requests in one session often have the same one. */
   #lastMethod = '';
   #lastPath = '';
@@ -47,8 +43,9 @@ export class RequestEncoder {
   #lastText = '';
 
   constructor(url: URL, options: Pick<TransportOptions, 'defaultHeaders' | 'droppedHeaders' | 'proxy'> = {}) {
-    const { defaultHeaders = [], droppedHeaders, proxy } = options;
-    this.#dropped = droppedHeaders;
+    const { defaultHeaders = [], proxy } = options;
+    this.#options = options;
+    this.#lines = this.#createLines();
     for (let index = 0; index < defaultHeaders.length; index += 2) {
       const name = defaultHeaders[index] ?? '';
       this.#defaults.set(name, `${name}: ${defaultHeaders[index + 1]}\r\n`);
@@ -87,6 +84,7 @@ export class RequestEncoder {
 
   /** Returns the head without the lines about the body. */
   #start(method: string, path: string, headers: readonly string[]): string {
+    if (this.#dropped !== this.#options.droppedHeaders) this.#forgetLines();
     const last = this.#lastHeaders;
     if (method === this.#lastMethod && path === this.#lastPath && headers.length === last?.length) {
       if (headers.every((text, at) => text === last[at])) return this.#lastText;
@@ -116,6 +114,22 @@ export class RequestEncoder {
       this.#lastText = detach(text);
     }
     return text;
+  }
+
+  /** The meaning of a line is the name of the default header that it replaces, unless it is dropped. */
+  #createLines(): HeaderLines<string | typeof DROPPED | undefined> {
+    return new HeaderLines((name) => {
+      if (RESERVED.has(name)) throw new TypeError(`header ${name} is set by the client`);
+      if (this.#dropped?.has(comparableName(name))) return DROPPED;
+      return this.#defaults.has(name) ? name : undefined;
+    });
+  }
+
+  /** Other headers are dropped from now on. */
+  #forgetLines(): void {
+    this.#dropped = this.#options.droppedHeaders;
+    this.#lines = this.#createLines();
+    this.#lastHeaders = undefined;
   }
 
   #defaultsWithout(replaced: readonly string[]): string {

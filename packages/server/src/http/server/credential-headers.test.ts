@@ -277,6 +277,40 @@ test('pipelined requests have their own credentials', async () => {
   ]);
 });
 
+test('other credential headers count from the next head on, although the same one was parsed before', async () => {
+  let credentialHeaders: ReadonlySet<string> | undefined;
+  const options = {
+    ...NO_TIMEOUTS,
+    tls: undefined,
+    connectStatus: 400,
+    get credentialHeaders() {
+      return credentialHeaders;
+    },
+  } as const;
+  const server = createHttp1Server(options, ({ head, headers }, response) => {
+    const text = JSON.stringify([[...head.credentials.keys()], Object.keys(headers)]);
+    credentialHeaders = head.credentials.has('x-user') ? new Set(['x-name']) : new Set(['x-user']);
+    response.writeHead(200, ['Content-Length', String(text.length)]);
+    response.end(text);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  const client = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  const request = 'GET / HTTP/1.1\r\nHost: a\r\nX-User: ann\r\nX-Name: bob\r\n';
+  for (const line of ['', '', '', 'Connection: close\r\n']) client.write(`${request}${line}\r\n`);
+  const replies = (await readAll(client)).match(/\[.*\]/g)?.map((text) => JSON.parse(text));
+  expect(replies).toEqual([
+    [[], ['host', 'x-user', 'x-name']],
+    [['x-user'], ['host', 'x-name']],
+    [['x-name'], ['host', 'x-user']],
+    [['x-user'], ['host', 'x-name', 'connection']],
+  ]);
+});
+
 test('an upstream that verifies it gets every line of Authorization but keys of this service, and no other credential', () => {
   const head = parseHead(['Authorization: a', 'Cookie: c', 'X: d', 'authorization: b']);
   expect(withAuthorization(head)).toEqual(['Host', 'a', 'X', 'd', 'Authorization', 'a', 'Authorization', 'b']);

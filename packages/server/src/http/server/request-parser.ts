@@ -45,7 +45,8 @@ export interface RequestParserOptions {
   readonly isForReplicas?: boolean | undefined;
   /**
    * Names of headers that prove who makes a request, in lower case and without `_`. Their lines are taken out of the headers, so
-   * that nothing can pass them on; so are the cookies of a sign-in, if there is any such header. See {@link checkCredentialHeaders}.
+   * that nothing can pass them on; so are the cookies of a sign-in, if there is any such header. Read for each head: another set
+   * counts from the next one on. See {@link checkCredentialHeaders}.
    */
   readonly credentialHeaders?: ReadonlySet<string> | undefined;
 }
@@ -111,11 +112,19 @@ export function createRequestParser(
   sink: MessageSink<RequestHead>,
   options: RequestParserOptions = {},
 ): MessageParser<RequestHead> {
-  const format = { ...REQUEST_FORMAT, parseHead: (text: string) => parseHead(text, options) };
+  let taken: RequestParserOptions['credentialHeaders'];
+  const format = {
+    ...REQUEST_FORMAT,
+    parseHead: (text: string) => {
+      taken = options.credentialHeaders;
+      return parseHead(text, options);
+    },
+    isCurrent: () => taken === options.credentialHeaders,
+  };
   return new MessageParser(format, sink, options.isForReplicas ? MAX_REPLICA_HEAD_BYTES : MAX_HEAD_BYTES);
 }
 
-const REQUEST_FORMAT: Omit<MessageFormat<RequestHead>, 'parseHead'> = {
+const REQUEST_FORMAT: Omit<MessageFormat<RequestHead>, 'parseHead' | 'isCurrent'> = {
   kind: 'request',
   // Some clients send one after the body of a request, which its length does not include (RFC 9112 2.2).
   emptyLine: 'before',

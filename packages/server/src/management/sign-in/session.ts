@@ -1,5 +1,5 @@
 import { operations, type Right, type Session } from '@sluice/contract';
-import { ANONYMOUS, type Principal } from '../../identity/principal.ts';
+import { ANONYMOUS } from '../../identity/principal.ts';
 import { OperationError } from '../../registry/operation-error.ts';
 import type { ManagementContext } from '../context.ts';
 import { dataResponse, listResponse } from '../responses.ts';
@@ -28,7 +28,7 @@ async function describe(request: ApiRequest<never>, { identity, may }: Managemen
   const { credentials } = head;
   const found = await identity.authenticate({ target, headers, credentials, address, peer: socket.remoteAddress });
   const isRejected = found.kind === 'rejected';
-  const principal: Principal = isRejected ? ANONYMOUS : found;
+  const principal = isRejected ? ANONYMOUS : found.principal;
   const { kind, id, source, person, groups } = principal;
   return {
     principal: { kind, id, source, ...(person !== undefined && { person }), groups: [...groups] },

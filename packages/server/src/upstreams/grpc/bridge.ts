@@ -35,10 +35,10 @@ export type FindServiceConnection = (entry: Entry) => UpstreamConnection | undef
 /**
  * Bridge to capability services: invokes tools, acquires resources and executes code of entries whose type has a service.
  */
-export function grpcBridge({ operations, ...parts }: GrpcBridgeOptions): FindServiceConnection {
+export function grpcBridge(parts: GrpcBridgeOptions): FindServiceConnection {
   return (entry) => {
     const executor = findExecutor(parts, entry);
-    return executor && new ServiceConnection(executor, operations);
+    return executor && new ServiceConnection(executor, parts.operations);
   };
 }
 
@@ -62,12 +62,12 @@ function targetAt(service: ServiceEntry): ToolTarget {
 }
 
 function toolInvoker(parts: GrpcParts, tool: Entry, service: ServiceEntry): ServiceExecutor {
-  const { loadGrpc, settings, droppedHeaders, log } = parts;
+  const { loadGrpc, settings, log } = parts;
   return {
     target: targetAt(service),
     call(permit, client, requestId) {
       const args = parseArguments(permit.message);
-      const request = toolRequest(tool, args, droppedHeaders);
+      const request = toolRequest(tool, args, parts.droppedHeaders);
       return {
         request: describeUpstreamRequest('tool.ToolInvoker/InvokeTool', tool, serviceAddress(service)),
         summary: toolSummary(Object.keys(args), Object.keys(request.headers)),

@@ -52,18 +52,18 @@ export function labelHeaders(text: string): readonly string[] {
 }
 
 /**
- * Returns {@link labelHeaders} without the `excluded` names, which are lower case with `-` for `_`. `warn` is called for the first
- * label that names one of them.
+ * Returns {@link labelHeaders} without the names that are `excluded` at the time, which are lower case with `-` for `_`. `warn` is
+ * called for the first label that names one of them.
  */
 export function labelHeadersWithout(
-  excluded: ReadonlySet<string>,
+  excluded: () => ReadonlySet<string> | undefined,
   warn: (name: string, label: string) => void,
 ): typeof labelHeaders {
   const warned = new Set<string>();
   return (text) =>
     labelHeaders(text).filter((name) => {
       const comparable = comparableName(name);
-      if (!excluded.has(comparable)) return true;
+      if (!excluded()?.has(comparable)) return true;
       if (!warned.has(comparable)) warn(name, text);
       warned.add(comparable);
       return false;
