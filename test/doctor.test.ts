@@ -249,6 +249,20 @@ describe('diagnostics of a service', () => {
     await behindLogin.stop();
   });
 
+  it('name the header with the user that identity sets', async () => {
+    const file = join(folder, 'header.yaml');
+    await writeFile(file, 'identity: { proxy: { trusted: [127.0.0.1/32], user: x-user } }');
+    const env = { SERVICE_AUTH_ISSUER: 'http://127.0.0.1:9/realms/sluice' };
+    const other = await startTestService(env, ['--service-config', file]);
+    expect((await checksOf(other)).get('proxy headers')).toEqual({
+      name: 'proxy headers',
+      status: 'warning',
+      message: 'this request has x-forwarded-user, and no x-user',
+      remedy: expect.stringContaining('let it send x-user (identity.proxy.user)'),
+    });
+    await other.stop();
+  });
+
   it('warn of identity without roles', async () => {
     const file = join(folder, 'identity.yaml');
     const withIdentity = async (settings: string) => {

@@ -325,3 +325,20 @@ it('credentials reach no upstream', async () => {
   expect(received).not.toContain(KEYS.finance);
   expect(received).not.toContain('"ann"');
 });
+
+it.each(['X-Forwarded-User', 'x_auth_request_user', 'X-Sluice-Authorization'])(
+  'no forward sends the header %s, which says who calls',
+  async (name) => {
+    const lines = [...JSON_HEADERS, ...user('ann', 'platform')];
+    const forged = { address: upstream.url, headers: { [name]: `$\{env:SERVICE_SECRET_ANN}` } };
+    const refused = async (path: string, sent: object) => {
+      const { status, body } = await send(`${service.management}/api/v1${path}`, lines, PROXY, JSON.stringify(sent));
+      const { code, details } = JSON.parse(body).error;
+      return [status, code, details];
+    };
+    const message = 'names who calls and is never sent; remove the header';
+    const expected = [422, 'UNPROCESSABLE', [{ path: `headers.${name}`, message }]];
+    expect(await refused('/forwards', { name: 'forged', ...forged })).toEqual(expected);
+    expect(await refused('/forwards/test', forged)).toEqual(expected);
+  },
+);

@@ -33,7 +33,7 @@ export const forwardOperations = {
       'Registers an upstream MCP server and discovers its tools, resources and prompts. An upstream that is down or takes more than 30 s is registered with `available: false` and discovered in the background.',
     body: { kind: 'forward', schema: forwardInput },
     responses: { 201: { description: 'Registered forward', data: forward, location: true } },
-    errors: ['CONFLICT'],
+    errors: ['CONFLICT', 'UNPROCESSABLE'],
   }),
   get: defineOperation({
     id: 'getForward',
@@ -56,7 +56,7 @@ export const forwardOperations = {
       'A JSON merge patch: missing members stay unchanged. Overrides, renames, moves and marks of its entries are retained. Rejected with the names that are in use in the new namespace or with the new prefix, and if `If-Match` is not the current `ETag`. Waits up to 30 s for the discovery of a new address or with new headers.',
     body: { kind: 'forward change', schema: forwardPatch },
     responses: { 200: { description: 'Changed forward', data: forward, etag: ETAG } },
-    errors: ['NOT_FOUND', 'CONFLICT'],
+    errors: ['NOT_FOUND', 'CONFLICT', 'UNPROCESSABLE'],
   }),
   remove: defineOperation({
     id: 'deleteForward',
@@ -91,7 +91,7 @@ export const forwardOperations = {
       'Resolves its host, connects, and reads its lists, for at most 5 s per step and 30 s in all. Stops at the first step that fails. Executes no tool, registers nothing and closes its sessions. Only one run at a time.',
     body: { kind: 'forward test', schema: forwardTestInput },
     responses: { 200: { description: 'All steps, also if one failed', data: forwardTest } },
-    errors: ['NOT_FOUND', 'UNAVAILABLE'],
+    errors: ['NOT_FOUND', 'UNPROCESSABLE', 'UNAVAILABLE'],
   }),
   history: defineOperation({
     id: 'getForwardHistory',

@@ -34,7 +34,9 @@ export async function openManagement(parts: Parts, { chains, listening }: Listen
       ...parts,
       ...listening,
       log,
-      legacyBackend: closing(new LegacyBackendProxy(classicUrl, { onFailure, egress })),
+      legacyBackend: closing(
+        new LegacyBackendProxy(classicUrl, { onFailure, egress, isSandboxed: () => identity.may !== undefined }),
+      ),
       plugins: closing(await Plugins.open({ path: pluginsPath, targets: bootstrap.plugins, egress, log })),
       provisionTool: provisioner({ ...parts, settings }),
       metricSource,

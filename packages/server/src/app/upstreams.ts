@@ -25,7 +25,7 @@ export async function addUpstreams(parts: WithTelemetry) {
   const resourceLinks = new ResourceLinkCache((forward) => registry.current.forwards.has(forward));
   const access = new Access(registry, (namespace, uri) => resourceLinks.find(namespace, uri));
   const operations = new RunningOperations(calls, log);
-  const forwardValidator = new ForwardValidator(config.kinds, secrets);
+  const forwardValidator = new ForwardValidator(config.kinds, secrets, identity);
   const forwards = closing(
     new Forwards({
       operations,

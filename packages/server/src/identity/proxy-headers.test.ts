@@ -50,9 +50,17 @@ test.each([
   [{ 'x-forwarded-host': 'h', 'x-forwarded-proto': 'https' }, ['x-forwarded-host', 'x-forwarded-proto'], false],
   [{ 'x-auth-request-user': '' }, ['x-auth-request-user'], true],
 ])('names the headers of a proxy, without values (case %#)', (headers, names, hasUser) => {
-  expect(describeProxyHeaders({ headers, credentials: NO_CREDENTIALS })).toEqual({ names, hasUser });
+  expect(describeProxyHeaders({ headers, credentials: NO_CREDENTIALS }, undefined)).toEqual({ names, hasUser });
   const credentials = new Map(Object.entries(headers).map(([name, value]) => [name, [value]]));
-  expect(describeProxyHeaders({ headers: {}, credentials })).toEqual({ names, hasUser });
+  expect(describeProxyHeaders({ headers: {}, credentials }, undefined)).toEqual({ names, hasUser });
+});
+
+test('a configured proxy names users in its own header', () => {
+  const { proxy } = identity.parse({ proxy: { trusted: ['10.0.0.0/8'], user: 'x-user' } });
+  const described = (...names: string[]) =>
+    describeProxyHeaders({ headers: {}, credentials: new Map(names.map((name) => [name, ['ann']])) }, proxy);
+  expect(described('x-user')).toEqual({ names: ['x-user'], hasUser: true });
+  expect(described('x-forwarded-user')).toEqual({ names: ['x-forwarded-user'], hasUser: false });
 });
 
 const ADDRESS = '10.0.0.1';

@@ -177,13 +177,12 @@ export const USER_HEADERS = ['x-forwarded-user', 'x-auth-request-user'] as const
 const PROXY_HEADERS = ['x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', ...USER_HEADERS] as const;
 
 /** Returns the names of the headers that an authenticating proxy has added, and whether one of them names a user. */
-export function describeProxyHeaders({
-  headers,
-  credentials,
-}: Required<Pick<ReceivedHead, 'headers' | 'credentials'>>): {
-  readonly names: readonly string[];
-  readonly hasUser: boolean;
-} {
-  const names = PROXY_HEADERS.filter((name) => headers[name] !== undefined || credentials.has(name));
-  return { names, hasUser: USER_HEADERS.some((name) => names.includes(name)) };
+export function describeProxyHeaders(
+  { headers, credentials }: Required<Pick<ReceivedHead, 'headers' | 'credentials'>>,
+  proxy: ProxySettings | undefined,
+): { readonly names: readonly string[]; readonly hasUser: boolean } {
+  const users = proxy ? [proxy.user] : USER_HEADERS;
+  const all = new Set([...PROXY_HEADERS, ...users]);
+  const names = [...all].filter((name) => headers[name] !== undefined || credentials.has(name));
+  return { names, hasUser: users.some((name) => names.includes(name)) };
 }

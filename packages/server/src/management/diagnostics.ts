@@ -3,6 +3,7 @@ import {
   failingReason,
   type IdentitySettings,
   operations,
+  type ProxySettings,
   serviceAddress,
 } from '@sluice/contract';
 import { counted } from '@sluice/protocol/text';
@@ -54,7 +55,7 @@ async function runChecks(context: ManagementContext, http: ServerRequest): Promi
     await checkFolder(persist.path),
     await checkOpenFiles(),
     checkClock(endpoints.map(({ found }) => found)),
-    checkProxyHeaders(http, auth),
+    checkProxyHeaders(http, auth, identity?.proxy),
     ...(identity ? [checkRoles(identity)] : []),
     checkEvaluators(context),
     ...(await Promise.all(
@@ -206,17 +207,23 @@ function checkClock(found: readonly EndpointCheck[]): DiagnosticCheck {
 }
 
 /** What an authenticating proxy adds to requests. The values stay out of the response. */
-function checkProxyHeaders({ head }: ServerRequest, auth: AuthIssuer | undefined): DiagnosticCheck {
+function checkProxyHeaders(
+  { head }: ServerRequest,
+  auth: AuthIssuer | undefined,
+  proxy: ProxySettings | undefined,
+): DiagnosticCheck {
   const name = 'proxy headers';
-  const { names, hasUser } = describeProxyHeaders(head);
+  const { names, hasUser } = describeProxyHeaders(head, proxy);
   const message = names.length > 0 ? `this request has ${names.join(', ')}` : 'this request passed no proxy';
   if (auth === undefined || hasUser) return { name, status: 'ok', message };
+  const [missing, setting] = proxy
+    ? [`no ${proxy.user}`, `let it send ${proxy.user} (identity.proxy.user)`]
+    : ['no user', 'set OAUTH2_PROXY_PASS_USER_HEADERS=true there'];
   return {
     name,
     status: 'warning',
-    message: `${message}, and no user`,
-    remedy:
-      'Run the check through the authenticating proxy (--host), set OAUTH2_PROXY_PASS_USER_HEADERS=true there, and do not publish the ports of the service',
+    message: `${message}, and ${missing}`,
+    remedy: `Run the check through the authenticating proxy (--host), ${setting}, and do not publish the ports of the service`,
   };
 }
 

@@ -1,6 +1,9 @@
 import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage } from 'node:http';
 import { createServer as createNetServer, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { listen } from '../../../../test/fixtures/http-server.ts';
 import { send } from '../../../../test/fixtures/raw-client.ts';
@@ -184,3 +187,26 @@ test.each(['GARBAGE\r\n\r\n', '', 'HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConte
     expect([answer.status, JSON.parse(answer.text).error.code]).toEqual([502, 'BAD_GATEWAY']);
   },
 );
+
+test('documents of the backend have an origin of their own, with identity only', async () => {
+  const theirs = { 'Content-Type': 'text/html', 'Content-Security-Policy': 'sandbox allow-scripts allow-same-origin' };
+  const server = createServer((_head, response) => response.writeHead(200, theirs).end('<script>'));
+  const url = `http://127.0.0.1:${await listen(server, 0)}`;
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-legacy-'));
+  const file = join(folder, 'service.yaml');
+  await writeFile(file, 'identity: { proxy: { trusted: [127.0.0.1/32] } }');
+  onTestFinished(async () => {
+    server.close();
+    await rm(folder, { recursive: true });
+  });
+  for (const [argv, policy] of [
+    [['--service-config', file], `${theirs['Content-Security-Policy']}, sandbox`],
+    [[], theirs['Content-Security-Policy']],
+  ] as const) {
+    const service = await startTestService({ SERVICE_CLASSIC_URL: url }, argv);
+    const { headers } = await send(`${service.management}${PATHS[0]}`, 'GET');
+    // With several sandboxes, the last one counts.
+    expect(headers['content-security-policy']).toBe(policy);
+    await service.stop(0);
+  }
+});

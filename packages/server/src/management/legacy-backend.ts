@@ -45,6 +45,8 @@ export interface LegacyBackendOptions {
   readonly firstByteTimeoutMs?: number;
   /** Connections to the backend. */
   readonly egress?: Egress;
+  /** Whether its documents get an origin of their own, read for each request: they share that of the console, which signs in. */
+  readonly isSandboxed?: () => boolean;
 }
 
 /** Proxies requests and responses of the legacy backend unchanged. */
@@ -54,6 +56,7 @@ export class LegacyBackendProxy {
   readonly #transport: UpstreamTransport | undefined;
   readonly #basePath: string = '';
   readonly #onFailure: ((error: UpstreamError) => void) | undefined;
+  readonly #isSandboxed: (() => boolean) | undefined;
 
   /** `url`: SERVICE_CLASSIC_URL without a trailing slash; undefined for no backend. */
   constructor(url: string | undefined, options: LegacyBackendOptions = {}) {
@@ -64,6 +67,7 @@ export class LegacyBackendProxy {
       this.#basePath = new URL(url).pathname.replace(/\/$/, '');
     }
     this.#onFailure = onFailure;
+    this.#isSandboxed = options.isSandboxed;
   }
 
   /**
@@ -86,6 +90,7 @@ export class LegacyBackendProxy {
       path: `${this.#basePath}${url}`,
       headers: [...upstreamRequestHeaders(withAuthorization(request.head), FORWARDING), ...forwarding(request)],
       responseHeaders: ownHeaders,
+      ...(this.#isSandboxed?.() && { editResponse: (_status: number, headers: string[]) => withSandbox(headers) }),
       failureResponse: () => plainError('BAD_GATEWAY', 'legacy backend unreachable; check SERVICE_CLASSIC_URL'),
       onFailure: this.#onFailure,
     };
@@ -97,6 +102,18 @@ export class LegacyBackendProxy {
   async close(): Promise<void> {
     await this.#transport?.destroy();
   }
+}
+
+/**
+ * Policy of a response of another server: opened as a document, whatever its type, it runs no script and has an origin of its own,
+ * not that of the console. A list of types would have to follow the browsers, which run scripts in XML, SVG and XSLT too. The console
+ * loads modules and stylesheets as before: a policy applies to documents and workers.
+ */
+export const SANDBOX = 'sandbox';
+
+/** Adds {@link SANDBOX} to the headers of a response: of several policies with a sandbox, the last one decides about it. */
+export function withSandbox(headers: readonly string[]): string[] {
+  return [...headers, 'Content-Security-Policy', SANDBOX];
 }
 
 /** Forwarding headers, appended to those of proxies in front. */

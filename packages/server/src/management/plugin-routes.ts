@@ -9,7 +9,7 @@ import type { TargetLogger } from '../telemetry/log.ts';
 import { SECURITY_HEADERS } from './admin-console.ts';
 import type { ManagementContext } from './context.ts';
 import { openFile } from './files.ts';
-import { DOT_SEGMENTS, hasDotSegments } from './legacy-backend.ts';
+import { DOT_SEGMENTS, hasDotSegments, SANDBOX, withSandbox } from './legacy-backend.ts';
 import type { Plugins } from './plugins.ts';
 import { type ApiResponse, dataResponse, errorResponse, pathNotFound, plainError, withHeaders } from './responses.ts';
 import type { Router } from './router.ts';
@@ -36,13 +36,6 @@ async function pluginFile(http: ServerRequest, path: string, plugins: Plugins): 
   if (!isFile) return pathNotFound(path);
   return withHeaders(response, { ...FILE_HEADERS, 'cache-control': 'no-cache' });
 }
-
-/**
- * Policy of every response of a plugin: opened as a document, whatever its type, it runs no script and has an origin of its own.
- * A list of types would have to follow the browsers, which run scripts in XML, SVG and XSLT too. The console loads modules and
- * stylesheets as before: a policy applies to documents and workers.
- */
-const SANDBOX = 'sandbox';
 
 /** Headers of the files of plugins. */
 const FILE_HEADERS = {
@@ -110,6 +103,5 @@ function secureHeaders(status: number, headers: readonly string[]): string[] {
   const isRedirect = status >= 300 && status < 400;
   // A browser would follow a location: to the management API with the user's rights, or elsewhere.
   const kept = filterHeaders(headers, (name) => !REMOVED_HEADERS.has(name) && !(isRedirect && name === 'location'));
-  // Of several policies with a sandbox, the last one decides about it.
-  return [...kept, 'X-Content-Type-Options', 'nosniff', 'Content-Security-Policy', SANDBOX];
+  return withSandbox([...kept, 'X-Content-Type-Options', 'nosniff']);
 }
