@@ -22,6 +22,7 @@ import { requestHandler, type ServingOptions } from '../mcp/listener.ts';
 import { mcp, namespaceAt, namespaceCheck, serviceNamespace } from '../mcp/methods/parse.ts';
 import { type AuthIssuer, isOAuthPath, serviceWellKnown } from '../mcp/oauth-metadata.ts';
 import type { OpenResponses } from '../mcp/open-responses.ts';
+import { ProtectedResource } from '../mcp/protected-resource.ts';
 import { countedMethod, type MethodParts, serviceMethods } from '../mcp/service-methods.ts';
 import type { EventStore } from '../mcp/sessions/event-store.ts';
 import type { EvaluatorEngine } from '../policy/engine.ts';
@@ -157,13 +158,17 @@ export function pipelineListener(listener: LoadedListener, options: PipelineList
   const identity = options.identity.forListener(servesMcp ? 'mcp' : 'inference', (target) =>
     namespaceSegment(pathOf(target, publicUrl)),
   );
+  const protectedResource = servesMcp && publicUrl ? new ProtectedResource(options.identity, publicUrl) : undefined;
   const answersPreflights = listener.filters.some(({ settings }) => isUnconditional(settings, 'cors'));
   /** Where clients learn how to authenticate. What is passed on to other servers is not open. */
   const isOpen = (method: string, path: string) =>
-    servesMcp && ((auth !== undefined && isOAuthPath(path)) || (method === 'OPTIONS' && answersPreflights));
+    servesMcp &&
+    ((auth !== undefined && isOAuthPath(path)) ||
+      (method === 'OPTIONS' && answersPreflights) ||
+      protectedResource?.serves(method, path) === true);
   const target = servesMcp ? 'service::mcp::access' : 'service::inference::access';
   const telemetry = new RequestTelemetry(name, target, requests);
-  const serving = servingOptions(listener, { ...options, telemetry });
+  const serving = { ...servingOptions(listener, { ...options, telemetry }), protectedResource };
   return createHttpServer(
     {
       tls: keyPair,

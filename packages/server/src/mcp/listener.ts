@@ -20,6 +20,7 @@ import { ClientSink } from './client-sink.ts';
 import type { McpExchange, McpFilter, McpOutcome } from './exchange.ts';
 import { bodyTooLarge } from './methods/parse.ts';
 import type { OpenResponses } from './open-responses.ts';
+import type { ProtectedResource } from './protected-resource.ts';
 import { INTERNAL, ResponseWriter } from './response.ts';
 import type { EventStore } from './sessions/event-store.ts';
 
@@ -69,6 +70,8 @@ export interface ServingOptions {
   readonly view?: (exchange: McpExchange) => void;
   /** CORS headers of responses to requests that do not reach the chain; undefined without any. */
   readonly corsHeaders?: CorsHeaders | undefined;
+  /** Tells clients where they get a token; undefined where they cannot learn it. */
+  readonly protectedResource?: ProtectedResource | undefined;
 }
 
 /** See {@link ServingOptions}. */
@@ -89,6 +92,9 @@ export interface McpServing {
 
 const NONE: readonly never[] = [];
 
+/** Lets scripts of browsers read the challenge. */
+const EXPOSED_CHALLENGE: readonly string[] = ['Access-Control-Expose-Headers', 'WWW-Authenticate'];
+
 /** The body of a request that is known to have none. */
 const EMPTY = new ChunkBuffer();
 
@@ -99,12 +105,19 @@ const EMPTY = new ChunkBuffer();
  * Part of the hot path.
  */
 export function requestHandler(serving: ServingOptions): ServeRequest<McpExchange> {
-  const { mcp, view } = serving;
+  const { mcp, view, protectedResource, corsHeaders } = serving;
   return (exchange, rejection) => {
-    if (rejection) return reject(serving, exchange, rejection);
+    const { head } = exchange;
+    if (rejection) return reject(serving, exchange, protectedResource?.challenge(rejection, head.target) ?? rejection);
     view?.(exchange);
     if (!mcp) return serve(serving, exchange);
     const { request, path } = exchange;
+    const metadata = protectedResource?.respond(head.method, path);
+    if (metadata) {
+      exchange.isUnread = true;
+      exchange.responseHeaders = corsHeaders?.(head.headers.origin) ?? NONE;
+      return respond(serving, exchange, metadata);
+    }
     if (!hasBody(request.head)) {
       request.body.resume();
       // With Content-Length: 0 the body is known to be empty; most requests without a body have no such header.
@@ -157,7 +170,8 @@ function reject(serving: ServingOptions, exchange: McpExchange, rejection: Rejec
   const { status, reason, headers: extra = [], isForeignOrigin } = rejection;
   const { head, facts, response } = exchange;
   const cors = (!isForeignOrigin && serving.corsHeaders?.(head.headers.origin)) || [];
-  const writer = new ResponseWriter(response, [...extra, ...cors], 'null');
+  const exposed = status === 401 && cors.length > 0 ? EXPOSED_CHALLENGE : NONE;
+  const writer = new ResponseWriter(response, [...extra, ...cors, ...exposed], 'null');
   facts.rejected = true;
   if (serving.mcp) {
     const error = { code, message: reason };

@@ -11,6 +11,8 @@ import { forwardedHost, forwardedScheme, type HostRule, refuseForwardedHost } fr
 import { notFound, type Outcome, type PlainOutcome, rpcError } from '../http/outcome.ts';
 import type { PublicUrl } from '../http/public-url.ts';
 import { authorizationOf, NO_CREDENTIALS } from '../identity/authenticator.ts';
+import type { Identity } from '../identity/identity.ts';
+import { parseNamespace } from '../registry/entries.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 
@@ -51,6 +53,7 @@ export interface AuthIssuer {
 /** Dependencies of the filter. */
 export interface WellKnownParts {
   readonly registry: Pick<Registry, 'current'>;
+  readonly identity: Pick<Identity, 'settings'>;
   /** The identity provider; without one the filter does nothing. */
   readonly auth: AuthIssuer | undefined;
   /** Proxies for requests to it (default: there are none). */
@@ -66,6 +69,9 @@ export interface WellKnownParts {
 const TOKEN = '/protocol/openid-connect/token';
 const REGISTRATION = '/clients-registrations/openid-connect';
 
+/** Why there are no documents beside those of `ProtectedResource`. */
+const OTHER_DOCUMENTS = 'not found: /.well-known/oauth-protected-resource names the authorization servers';
+
 /** Other content codings would be decoded. */
 const IDENTITY: readonly string[] = ['accept-encoding', 'identity'];
 const PROVIDER_TIMEOUT_MS = 10_000;
@@ -73,10 +79,10 @@ const MAX_RESPONSE_BYTES = 1024 * 1024;
 
 /**
  * Serves the metadata documents that name the identity provider, and its endpoints that they list under our own origin. Tokens
- * are validated by the proxy in front.
+ * are validated by the proxy in front. Issuers of tokens that this service verifies have documents of their own.
  */
 export function serviceWellKnown(parts: WellKnownParts): Filter {
-  const { registry, auth, proxies, hostRule, publicUrl, log } = parts;
+  const { registry, identity, auth, proxies, hostRule, publicUrl, log } = parts;
   // Without an identity provider, the filter handles no request.
   if (!auth) return () => undefined;
   const identityProvider = openProvider(auth, proxies);
@@ -95,6 +101,8 @@ export function serviceWellKnown(parts: WellKnownParts): Filter {
       case '/token':
         return method === 'POST' ? forwardToProvider(exchange, identityProvider, TOKEN, log) : notAllowed('POST');
     }
+    const { tokens = [], anonymous } = identity.settings ?? {};
+    if (tokens.length > 0) return rpcError(INVALID_REQUEST, OTHER_DOCUMENTS, 404);
     if (method !== 'GET' && method !== 'HEAD') return notAllowed('GET, HEAD');
     const refusal = publicUrl
       ? undefined
@@ -103,7 +111,9 @@ export function serviceWellKnown(parts: WellKnownParts): Filter {
     const origin = publicUrl?.href ?? originOf(exchange);
     const [, resource, namespace = ''] = RESOURCE_PATH.exec(path) ?? [];
     if (resource === undefined) return document(serverMetadata(origin, auth.issuer));
-    if (!registry.current.namespace(namespace)) return notFound(INVALID_REQUEST, 'namespace not found', 404);
+    // Clients without a credential do not learn which namespaces there are.
+    const isFound = anonymous === 'deny' ? parseNamespace(namespace) : registry.current.namespace(namespace);
+    if (!isFound) return notFound(INVALID_REQUEST, 'namespace not found', 404);
     return document({
       resource: `${origin}/${resource}`,
       authorization_servers: [origin],
