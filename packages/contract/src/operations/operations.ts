@@ -1,4 +1,3 @@
-import { blockOperations } from './blocks.ts';
 import { promptOperations, resourceOperations, toolOperations } from './entries.ts';
 import { evaluatorOperations } from './evaluators.ts';
 import { eventOperations } from './events.ts';
@@ -33,7 +32,6 @@ export const operations = {
   observability: observabilityOperations,
   maintenance: maintenanceOperations,
   session: sessionOperations,
-  blocks: blockOperations,
 };
 
 /** All operations in the order of the OpenAPI document. */

@@ -1,4 +1,4 @@
-import { authorizationOf } from '../identity/authenticator.ts';
+import { type Authenticated, authorizationOf } from '../identity/authenticator.ts';
 import { setsOwnCookie } from '../identity/own-cookies.ts';
 import { PEER_HEADER_PREFIX } from '../identity/peer.ts';
 import type {
@@ -34,9 +34,9 @@ export function upstreamRequestHeaders(raw: readonly string[], excluded = NONE):
   );
 }
 
-/** Returns the raw headers of a request with its `Authorization`, for an upstream that verifies it itself. */
-export function withAuthorization({ rawHeaders, credentials }: RequestHead): readonly string[] {
-  const values = authorizationOf(credentials);
+/** Returns the raw headers of a request with its `Authorization`, unless this service has verified that, for an upstream that does. */
+export function withAuthorization({ rawHeaders, credentials }: RequestHead, by?: Authenticated): readonly string[] {
+  const values = authorizationOf(credentials, by);
   return values.length === 0 ? rawHeaders : [...rawHeaders, ...values.flatMap((value) => ['Authorization', value])];
 }
 

@@ -1,18 +1,23 @@
 import type { IdentitySettings } from '@sluice/contract';
+import { SERVICE_KEY_PREFIX } from '@sluice/contract/service-key';
 import {
   ANONYMOUS_CALLER,
   type Authenticate,
   type Authenticated,
+  authenticated,
   type Credentials,
   hasServiceKey,
   type ReceivedHead,
   type Rejected,
   type Requirement,
 } from './authenticator.ts';
+import type { Invalid } from './claims.ts';
 import { ProxyHeaders, proxyHeaders } from './proxy-headers.ts';
 import { type May, mayOf } from './roles.ts';
 import { ServiceKey, ServiceKeys } from './service-keys.ts';
 import { identityHeaders, OWN_AUTHORIZATION, receivedHeaders } from './settings.ts';
+import type { IssuerParts } from './token-issuer.ts';
+import { Tokens, type Verification } from './tokens.ts';
 import { TrustedProxies } from './trusted-proxies.ts';
 
 /** What a listener serves. Its credentials depend on that. */
@@ -36,6 +41,8 @@ export interface ActiveIdentity {
   readonly receivedHeaders: ReadonlySet<string> | undefined;
   readonly addressOf: AddressOf | undefined;
   readonly ignored: number | undefined;
+  /** Ends what it has begun, once it is not active any more and {@link ConfiguredIdentity} has taken over what stays. */
+  close(): void;
   requirementOf(served: Served): Exclude<Requirement, 'open'> | undefined;
   authenticate(listener: ServedListener, head: ReceivedHead): ReturnType<Authenticate>;
 }
@@ -52,10 +59,14 @@ export function unconfiguredIdentity(): ActiveIdentity {
     receivedHeaders: undefined,
     addressOf: undefined,
     ignored: undefined,
+    close: () => {},
     requirementOf: () => undefined,
     authenticate: (_listener, head) => authenticate(head),
   };
 }
+
+/** What an identity needs from outside. */
+export type IdentityParts = Omit<IssuerParts, 'turns'>;
 
 const IS_BEARER = /^bearer +(\S+)$/i;
 
@@ -73,6 +84,17 @@ const NOT_FOR_MANAGEMENT: Rejected = {
   cause: 'the key does not count on the management listener',
 };
 
+/** The client can repeat the request: the keys may be known then. */
+const NO_KEYS: Rejected = {
+  kind: 'rejected',
+  status: 503,
+  reason: 'the token cannot be verified at the moment: retry later',
+  headers: ['Retry-After', '5'],
+  cause: 'the keys of the issuer are unknown',
+};
+const OTHER_AUDIENCE = 'the token is for another audience';
+const ACTOR = 'a token with an actor does not count on the management listener';
+
 /** Rejects a credential. Its client does not learn the cause. */
 function invalidToken(cause: string): Rejected {
   const headers = ['WWW-Authenticate', 'Bearer error="invalid_token"'];
@@ -86,13 +108,15 @@ export class ConfiguredIdentity implements ActiveIdentity {
   readonly droppedHeaders: ReadonlySet<string>;
   readonly receivedHeaders: ReadonlySet<string>;
   readonly addressOf: AddressOf | undefined;
-  readonly #keys: ServiceKeys;
+  readonly keys: ServiceKeys;
+  readonly tokens: Tokens;
   readonly #proxies: TrustedProxies | undefined;
   readonly #proxyHeaders: ProxyHeaders | undefined;
 
   /** `earlier` is what this replaces. */
-  constructor(settings: IdentitySettings, now?: () => number, earlier?: ActiveIdentity) {
-    const { proxy, keys, roles, anonymous } = settings;
+  constructor(settings: IdentitySettings, parts: IdentityParts, earlier?: ActiveIdentity) {
+    const { proxy, keys, tokens, roles, anonymous } = settings;
+    const replaced = earlier instanceof ConfiguredIdentity ? earlier : undefined;
     const proxies = proxy && new TrustedProxies(proxy.trusted);
     this.settings = settings;
     this.may = mayOf(roles, anonymous);
@@ -100,9 +124,17 @@ export class ConfiguredIdentity implements ActiveIdentity {
     this.receivedHeaders = receivedHeaders(settings);
     this.addressOf =
       proxies && ((peer, forwarded) => proxies.clientAddress(peer, forwarded === undefined ? [] : [forwarded]));
-    this.#keys = new ServiceKeys(keys, now, earlier instanceof ConfiguredIdentity ? earlier.#keys : undefined);
+    this.keys = new ServiceKeys(keys, parts.now, replaced?.keys);
+    this.tokens = new Tokens(tokens, parts, replaced?.tokens);
     this.#proxies = proxies;
-    this.#proxyHeaders = proxy && proxies && new ProxyHeaders(proxy, proxies, []);
+    this.#proxyHeaders =
+      proxy &&
+      proxies &&
+      new ProxyHeaders(
+        proxy,
+        proxies,
+        tokens.map(({ name }) => name),
+      );
   }
 
   get ignored(): number | undefined {
@@ -116,32 +148,38 @@ export class ConfiguredIdentity implements ActiveIdentity {
   }
 
   authenticate(listener: ServedListener, head: ReceivedHead): ReturnType<Authenticate> {
-    return this.#byKey(listener, head) ?? this.#byProxy(head);
+    return this.#byCredential(listener, head) ?? this.#byProxy(head);
   }
 
-  /** The principal of a key, and what rejects a request with a credential; undefined without one. */
-  #byKey(
-    { served, namespaceOf }: ServedListener,
+  /** Ends what the settings have begun. */
+  close(): void {
+    this.tokens.close();
+  }
+
+  /** The principal of a key or token, and what rejects a request with a credential; undefined without one. */
+  #byCredential(
+    listener: ServedListener,
     { peer, target, headers, credentials }: ReceivedHead,
-  ): Authenticated | Rejected | undefined {
-    const { keys, proxy } = this.settings;
-    if (keys.length === 0) return undefined;
-    const isInference = served === 'inference';
-    if (isInference && isMisplaced(headers, credentials)) return MISPLACED;
+  ): ReturnType<Authenticate> | undefined {
+    const { keys, tokens, proxy } = this.settings;
+    if (keys.length + tokens.length === 0) return undefined;
+    const isInference = listener.served === 'inference';
+    if (isInference && keys.length > 0 && isMisplaced(headers, credentials)) return MISPLACED;
     if (proxy?.ignore_authorization && this.#proxies?.isTrusted(peer)) return undefined;
     const lines = credentials?.get(isInference ? OWN_AUTHORIZATION : 'authorization');
     if (!lines) return undefined;
     if (lines.length > 1) return invalidToken('several credentials');
-    const [, text] = IS_BEARER.exec(lines[0] ?? '') ?? [];
+    const [line = ''] = lines;
+    const recent = this.tokens.recent(line);
+    if (recent) return acceptToken(recent, listener, target);
+    const [, text] = IS_BEARER.exec(line) ?? [];
     if (text === undefined) return invalidToken('the credential is no bearer token');
-    const key = this.#keys.authenticate(text);
-    if (!(key instanceof ServiceKey)) return invalidToken(key.reason);
-    const namespace = namespaceOf(target);
-    const isManagement = served === 'management';
-    if (isManagement && !key.settings.management) return NOT_FOR_MANAGEMENT;
-    // Most requests to the management listener are for no namespace.
-    if ((isManagement && namespace === undefined) || counts(key, namespace)) return key.authenticated;
-    return invalidToken('the key does not count in this namespace');
+    if (tokens.length === 0 || text.startsWith(SERVICE_KEY_PREFIX))
+      return acceptKey(this.keys.authenticate(text), listener, target);
+    const verification = this.tokens.verify(line, text);
+    return verification instanceof Promise
+      ? verification.then((settled) => acceptToken(settled, listener, target))
+      : acceptToken(verification, listener, target);
   }
 
   #byProxy({ peer, credentials }: ReceivedHead): Authenticated | Rejected {
@@ -156,7 +194,42 @@ function isMisplaced(headers: ReceivedHead['headers'], credentials: Credentials 
   return [...(credentials?.get('authorization') ?? []), ...others].some(hasServiceKey);
 }
 
-/** Whether a key counts at the endpoint of a namespace; elsewhere, if it counts in all. */
-function counts({ settings: { for: namespaces } }: ServiceKey, namespace: string | undefined): boolean {
+function acceptKey(
+  key: ServiceKey | Invalid,
+  { served, namespaceOf }: ServedListener,
+  target: string,
+): Authenticated | Rejected {
+  if (!(key instanceof ServiceKey)) return invalidToken(key.reason);
+  const namespace = namespaceOf(target);
+  const isManagement = served === 'management';
+  if (isManagement && !key.settings.management) return NOT_FOR_MANAGEMENT;
+  // Most requests to the management listener are for no namespace.
+  const counts = (isManagement && namespace === undefined) || isIn(key.settings.for, namespace);
+  return counts ? receivedBy(served, key.authenticated) : invalidToken('the key does not count in this namespace');
+}
+
+/** The audience of a token is checked for each request: the same one may be sent to each endpoint. */
+function acceptToken(
+  token: Verification,
+  { served, namespaceOf }: ServedListener,
+  target: string,
+): Authenticated | Rejected {
+  if (token.kind === 'invalid') return invalidToken(token.reason);
+  if (token.kind === 'unavailable') return NO_KEYS;
+  const { authenticated: by, namespaces, isForManagement, claims } = token;
+  const isManagement = served === 'management';
+  if (isManagement ? !isForManagement : !isIn(namespaces, namespaceOf(target))) return invalidToken(OTHER_AUDIENCE);
+  return isManagement && Object.hasOwn(claims, 'act') ? invalidToken(ACTOR) : receivedBy(served, by);
+}
+
+/** Whether what counts in these namespaces counts at the endpoint of one; elsewhere, if it counts in all. */
+function isIn(namespaces: readonly string[], namespace: string | undefined): boolean {
   return namespaces.some((name) => name === '*' || name === namespace);
+}
+
+/** What is cached names `Authorization` as the header of the credential. */
+function receivedBy(served: Served, by: Authenticated): Authenticated {
+  const { principal, proof, expiresAt } = by;
+  if (served !== 'inference' || !('header' in proof)) return by;
+  return authenticated(principal, { ...proof, header: OWN_AUTHORIZATION }, expiresAt);
 }

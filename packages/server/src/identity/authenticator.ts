@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { SERVICE_KEY_PREFIX } from '@sluice/contract/service-key';
-import type { JsonValue } from '@sluice/protocol/json/parse';
+import type { JsonObject } from '@sluice/protocol/json/parse';
 import { ANONYMOUS, type Principal } from './principal.ts';
 
 /**
@@ -20,8 +20,18 @@ export function hasServiceKey(value: string): boolean {
   return SERVICE_KEY.test(value);
 }
 
-/** Returns the values of `Authorization` for another server, which verifies them itself. It gets no key of this service. */
-export function authorizationOf(credentials: Credentials): readonly string[] {
+/** Header with the credential of a client: on the inference listener `Authorization` has that of the model. */
+export type CredentialHeader = 'authorization' | 'x-sluice-authorization';
+
+/**
+ * Returns the values of `Authorization` for another server, which verifies them itself: nothing that was verified here (`by`), and no
+ * key of this service.
+ */
+export function authorizationOf(
+  credentials: Credentials,
+  { proof }: Authenticated = ANONYMOUS_CALLER,
+): readonly string[] {
+  if ('header' in proof && proof.header === 'authorization') return [];
   return credentials.get('authorization')?.filter((value) => !hasServiceKey(value)) ?? [];
 }
 
@@ -48,14 +58,16 @@ export type Proof =
   | { readonly kind: 'none' }
   /** Identity headers of a proxy. */
   | { readonly kind: 'proxy'; readonly headers: Credentials }
-  /** The SHA-256 of a key. */
-  | { readonly kind: 'key'; readonly hash: string }
-  /** A token; `claims` are all of its claims, or undefined if another replica has verified it. */
+  /** The SHA-256 of a key, and the header that it was in. */
+  | { readonly kind: 'key'; readonly hash: string; readonly header: CredentialHeader }
+  /** All claims of a token, the name of its source, the public key that has signed it (as JSON), and the header that it was in. */
   | {
       readonly kind: 'token';
-      readonly issuer: string;
-      readonly audiences: readonly string[];
-      readonly claims: ReadonlyMap<string, JsonValue> | undefined;
+      readonly source: string;
+      readonly claims: JsonObject;
+      readonly algorithm: string;
+      readonly key: string;
+      readonly header: CredentialHeader;
     }
   /** The id of a sign-in to the console. */
   | { readonly kind: 'sign_in'; readonly id: string };

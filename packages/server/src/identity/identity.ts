@@ -3,34 +3,26 @@ import {
   type ActiveIdentity,
   type AddressOf,
   ConfiguredIdentity,
+  type IdentityParts,
   type Served,
   type ServedListener,
   unconfiguredIdentity,
 } from './active-identity.ts';
 import type { Authenticate, Authenticated, ReceivedHead, Rejected, Requirement } from './authenticator.ts';
+import type { FetchIssuer } from './issuer-keys.ts';
 import type { May } from './roles.ts';
-
-/** A request to a token issuer. */
-export interface IssuerRequest {
-  readonly url: string;
-  /** Certificates (PEM) that are trusted beside those of the system. */
-  readonly ca: string | undefined;
-  /** Body of a POST, `application/x-www-form-urlencoded`; GET without it. */
-  readonly form?: URLSearchParams;
-  readonly maxBytes: number;
-  readonly timeoutMs: number;
-}
-
-/** Sends a request to a token issuer. Redirects are not followed. Rejects with an error that has no credential. */
-export type FetchIssuer = (request: IssuerRequest) => Promise<{ readonly status: number; readonly body: string }>;
+import type { IssuerParts } from './token-issuer.ts';
 
 /** What the service gives an {@link Identity}. */
 export interface IdentityOptions {
   /** Where clients reach the MCP listeners: the begin of the URLs of endpoints, without trailing slash. */
   readonly publicUrl?: string | undefined;
+  /** Without it, keys of issuers are read from texts only. */
   readonly fetch?: FetchIssuer;
   /** `Date.now` by default. */
   readonly now?: () => number;
+  /** Gets what happens to the keys of token issuers. */
+  readonly report?: IssuerParts['report'];
 }
 
 /** Decides who makes the requests to a listener, always by the active settings. */
@@ -52,14 +44,15 @@ export interface ListenerIdentity {
  * no member may be stored.
  */
 export class Identity {
-  readonly #options: IdentityOptions;
+  readonly #parts: IdentityParts;
   #active: ActiveIdentity;
   /** Requests that earlier settings have ignored. */
   #ignoredBefore = 0;
 
   /** Without `settings`, headers that name a user are believed from everybody. */
   constructor(settings: IdentitySettings | undefined, options: IdentityOptions = {}) {
-    this.#options = options;
+    const { publicUrl, fetch = noFetch, now = Date.now, report = () => {} } = options;
+    this.#parts = { publicUrl, fetch, now, report };
     this.#active = this.#activate(settings, undefined);
   }
 
@@ -93,7 +86,13 @@ export class Identity {
   replace(settings: IdentitySettings | undefined): void {
     const earlier = this.#active;
     this.#active = this.#activate(settings, earlier);
+    if (!settings) earlier.close();
     this.#ignoredBefore += earlier.ignored ?? 0;
+  }
+
+  /** Ends what the settings have begun. */
+  close(): void {
+    this.#active.close();
   }
 
   /** Returns the identity of a listener. `namespaceOf`: the namespace whose endpoint a target is. */
@@ -131,9 +130,11 @@ export class Identity {
   }
 
   #activate(settings: IdentitySettings | undefined, earlier: ActiveIdentity | undefined): ActiveIdentity {
-    return settings ? new ConfiguredIdentity(settings, this.#options.now, earlier) : unconfiguredIdentity();
+    return settings ? new ConfiguredIdentity(settings, this.#parts, earlier) : unconfiguredIdentity();
   }
 }
+
+const noFetch: FetchIssuer = () => Promise.reject(new Error('no issuer can be reached'));
 
 /** A request whose authenticator has returned a promise, and the settings by which it decides. */
 interface PendingAuthentication {

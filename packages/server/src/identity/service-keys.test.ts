@@ -22,7 +22,8 @@ test('a key is that of a service account, whose groups are those of keys', () =>
     groups: ['keys/reporting'],
     source: 'keys',
   } as const;
-  const provenBy = (hash: string) => authenticated({ ...ANONYMOUS, ...principal }, { kind: 'key', hash });
+  const provenBy = (hash: string) =>
+    authenticated({ ...ANONYMOUS, ...principal }, { kind: 'key', hash, header: 'authorization' });
   const expected = { hash: hashOf(KEY), settings: { for: ['finance'], management: false } };
   expect(keys.authenticate(KEY)).toMatchObject({ ...expected, authenticated: provenBy(hashOf(KEY)) });
   expect(keys.authenticate(NEXT)).toMatchObject({ authenticated: provenBy(hashOf(NEXT)), hash: hashOf(NEXT) });

@@ -17,7 +17,7 @@ export class ServiceKey {
     const expiresAt = settings.expires === undefined ? undefined : Date.parse(settings.expires) + DAY_MS;
     this.settings = settings;
     this.hash = hash;
-    this.authenticated = authenticated(principal, { kind: 'key', hash }, expiresAt);
+    this.authenticated = authenticated(principal, { kind: 'key', hash, header: 'authorization' }, expiresAt);
   }
 }
 

@@ -35,7 +35,7 @@ describe('settings without a problem', () => {
 });
 
 const ADMIN_REMEDY =
-  'expected "proxy/<group>" (with proxy.groups), "keys/<group>" of a key with "management: true", or "*" for everyone whom a source authenticates there';
+  'expected "proxy/<group>" (with proxy.groups), "keys/<group>" of a key with "management: true", a group of a token issuer (with groups, and management_audiences or sign_in), or "*" for everyone whom a source authenticates there';
 const NO_ADMIN = `roles.admin has no group that a source gives on the management listener, so that nobody could administer: ${ADMIN_REMEDY}`;
 const noHeader = (member: string, name: string) =>
   `proxy.${member} must not be ${name}, which has another meaning; name a header that only the proxy sets`;

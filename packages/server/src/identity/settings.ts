@@ -1,11 +1,14 @@
 import { type IdentitySettings, isProtocolHeader, type ProxySettings, type ValidationIssue } from '@sluice/contract';
+import type { CredentialHeader } from './authenticator.ts';
+import { createSource, PROXY_SOURCE, type PrincipalSource } from './claims.ts';
 import { PEER_HEADER_PREFIX } from './peer.ts';
 import { USER_HEADERS } from './proxy-headers.ts';
 import { EVERYBODY } from './roles.ts';
+import { tokenIssues } from './token-settings.ts';
 import { TrustedProxies } from './trusted-proxies.ts';
 
 /** Credential of a client where `Authorization` has that of a model: on the inference listener. */
-export const OWN_AUTHORIZATION = 'x-sluice-authorization';
+export const OWN_AUTHORIZATION = 'x-sluice-authorization' satisfies CredentialHeader;
 
 /** Headers of a proxy or a client with another meaning than who calls. */
 const OTHER_MEANING: ReadonlySet<string> = new Set([
@@ -47,6 +50,7 @@ export function identityIssues(settings: IdentitySettings): readonly ValidationI
   return [
     ...anonymousIssues(settings),
     ...headerIssues(settings.proxy),
+    ...tokenIssues(settings),
     ...keyIssues(settings),
     ...adminIssues(settings),
   ];
@@ -130,24 +134,36 @@ function duplicates(values: readonly (readonly [path: string, value: string])[],
  * Nobody could change the settings again. An expired key counts here: otherwise a service that has run for long would not start
  * again.
  */
-function adminIssues({ proxy, keys, roles }: IdentitySettings): ValidationIssue[] {
+function adminIssues({ proxy, tokens, keys, roles }: IdentitySettings): ValidationIssue[] {
   if (!roles) return [];
   const { admin = [] } = roles;
+  const names = tokens.map(({ name }) => name);
   const own = keys.filter(({ management }) => management);
+  const issuers = tokens.filter((issuer) => issuer.management_audiences.length > 0 || issuer.sign_in);
   const ofKeys = new Set(own.flatMap(({ groups }) => groups.map((group) => `keys/${group}`)));
-  const hasSource = proxy !== undefined || own.length > 0;
-  if (admin.some((group) => (group === EVERYBODY ? hasSource : ofKeys.has(group) || isProxyGroup(group, proxy))))
-    return [];
+  const hasSource = proxy !== undefined || own.length + issuers.length > 0;
+  const isGiven = (group: string): boolean =>
+    group === EVERYBODY
+      ? hasSource
+      : ofKeys.has(group) ||
+        isListed(proxy?.groups === undefined ? '' : nameIn(group, createSource(PROXY_SOURCE, proxy.bare, names))) ||
+        issuers.some(
+          ({ name, bare, groups }) => groups.length > 0 && nameIn(group, createSource(name, bare, names)) !== '',
+        );
+  if (admin.some(isGiven)) return [];
   const problem = admin.length === 0 ? 'has no group' : 'has no group that a source gives on the management listener';
   const proxied = proxy?.bare ? 'a group of the proxy' : '"proxy/<group>"';
-  const remedy = `expected ${proxied} (with proxy.groups), "keys/<group>" of a key with "management: true", or "${EVERYBODY}" for everyone whom a source authenticates there`;
+  const remedy = `expected ${proxied} (with proxy.groups), "keys/<group>" of a key with "management: true", a group of a token issuer (with groups, and management_audiences or sign_in), or "${EVERYBODY}" for everyone whom a source authenticates there`;
   return [{ path: 'roles.admin', message: `${problem}, so that nobody could administer: ${remedy}` }];
 }
 
-/** Returns whether the header of a proxy can name a group: its value is a list, which has neither commas nor spaces around names. */
-function isProxyGroup(group: string, proxy: ProxySettings | undefined): boolean {
-  if (proxy?.groups === undefined) return false;
-  const [, prefix, name = ''] = /^(proxy\/|keys\/)?(.*)$/s.exec(group) ?? [];
-  const isNamed = proxy.bare ? prefix !== 'keys/' : prefix === 'proxy/';
-  return isNamed && name !== '' && name === name.trim() && !/[,\p{Cc}]/u.test(name);
+/** Returns the name that a group has at its source; empty for a group that is none of the source. */
+function nameIn(group: string, { prefix, reserved }: PrincipalSource): string {
+  const isOther = !group.startsWith(prefix) || reserved.some((other) => group.startsWith(other));
+  return isOther || /\p{Cc}/u.test(group) ? '' : group.slice(prefix.length);
+}
+
+/** Whether the header of a proxy can have the name: it is a list, which has neither commas nor spaces around names. */
+function isListed(name: string): boolean {
+  return name !== '' && name === name.trim() && !name.includes(',');
 }

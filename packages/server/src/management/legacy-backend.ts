@@ -3,7 +3,7 @@ import { serverOf, type UpstreamTransport } from '../http/client/client.ts';
 import { Egress } from '../http/client/egress.ts';
 import type { UpstreamError } from '../http/client/errors.ts';
 import { drainRequestBody } from '../http/collect-body.ts';
-import type { ResponseLike } from '../http/exchange.ts';
+import type { HttpExchange } from '../http/exchange.ts';
 import { forwardedHost, forwardedScheme } from '../http/host-rule.ts';
 import type { PlainOutcome } from '../http/outcome.ts';
 import { ProxiedExchange, upstreamRequestHeaders, withAuthorization } from '../http/proxy.ts';
@@ -74,7 +74,10 @@ export class LegacyBackendProxy {
    * Serves a request whose body is unread. `ownHeaders`: own response headers, alternating names and values. Returns false
    * when the request was not sent to the backend.
    */
-  serve(request: ServerRequest, response: ResponseLike, ownHeaders: readonly string[]): boolean {
+  serve(
+    { request, response, authenticated }: Pick<HttpExchange, 'request' | 'response' | 'authenticated'>,
+    ownHeaders: readonly string[],
+  ): boolean {
     const transport = this.#transport;
     const { url } = request;
     const respond = ({ status, headers, body }: PlainOutcome): false => {
@@ -88,7 +91,10 @@ export class LegacyBackendProxy {
     const plan = {
       transport,
       path: `${this.#basePath}${url}`,
-      headers: [...upstreamRequestHeaders(withAuthorization(request.head), FORWARDING), ...forwarding(request)],
+      headers: [
+        ...upstreamRequestHeaders(withAuthorization(request.head, authenticated), FORWARDING),
+        ...forwarding(request),
+      ],
       responseHeaders: ownHeaders,
       ...(this.#isSandboxed?.() && { editResponse: (_status: number, headers: string[]) => withSandbox(headers) }),
       failureResponse: () => plainError('BAD_GATEWAY', 'legacy backend unreachable; check SERVICE_CLASSIC_URL'),

@@ -3,6 +3,7 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { localhostCertificate } from '../../http/client/certificate.fixture.ts';
 import { ConfigError } from '../../http/settings.ts';
 import { oneListener } from '../pipeline.fixture.ts';
 import { loadConfig } from './config.ts';
@@ -167,7 +168,9 @@ identity:
 describe('tokens', () => {
   const withMember = (member: string) => TOKENS.replace('name:', `${member}, name:`);
   const issuerOf = async (yaml: string) => (await configOf(yaml, PUBLIC_URL)).bootstrap.identity?.tokens[0];
-  const KEYS_FILE = '{"keys": []}';
+  const [x, y] = ['xc1', 'ybH'].map((start) => start.padEnd(43, 'A'));
+  const KEYS_FILE = JSON.stringify({ keys: [{ kty: 'EC', crv: 'P-256', x, y }] });
+  const { cert } = localhostCertificate;
 
   it('need the URL of the service, which is their audience', async () => {
     expect(await errorOf(TOKENS)).toBe(
@@ -179,11 +182,11 @@ describe('tokens', () => {
   it('read files by their paths, which are relative to the folder of the file', async () => {
     await mkdir(join(folder, 'etc'));
     await writeFile(join(folder, 'etc/keys.json'), `\ufeff${KEYS_FILE}`);
-    await writeFile(join(folder, 'ca.pem'), 'PEM');
+    await writeFile(join(folder, 'ca.pem'), cert);
     // As Kubernetes mounts files.
     await symlink(join(folder, 'ca.pem'), join(folder, 'etc/ca.pem'));
     const yaml = withMember('jwks_url: etc/keys.json, ca_file: ./etc/ca.pem');
-    const read = { jwks_url: { name: 'keys.json', text: KEYS_FILE }, ca_file: { name: 'ca.pem', text: 'PEM' } };
+    const read = { jwks_url: { name: 'keys.json', text: KEYS_FILE }, ca_file: { name: 'ca.pem', text: cert } };
     expect(await issuerOf(yaml)).toMatchObject(read);
     await rm(join(folder, 'service.yaml'));
     await writeFile(join(folder, 'etc/other.yaml'), withMember(`jwks_url: keys.json, ca_file: ${folder}/ca.pem`));
@@ -228,6 +231,14 @@ describe('tokens', () => {
       'identity.tokens[0].algorithms[0]',
     ]);
   });
+});
+
+it('no management audience is the URL of an endpoint', async () => {
+  const yaml = TOKENS.replace('name:', 'management_audiences: ["https://agents.example.com/hr/mcp"], name:');
+  expect(await errorOf(yaml, PUBLIC_URL)).toBe(
+    'identity.tokens: the management audience "https://agents.example.com/hr/mcp" is the URL of an endpoint: whoever gets a token for it could administer; name another one',
+  );
+  expect((await configOf(yaml, { SERVICE_PUBLIC_URL: 'https://other.example.com' })).warnings).toEqual([]);
 });
 
 describe('a warning with its position', () => {

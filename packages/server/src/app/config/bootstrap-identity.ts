@@ -10,6 +10,7 @@ import { comparableName } from '../../http/header-lines.ts';
 import { ContainedFileError, readContainedFile } from '../../http/secrets/contained-file.ts';
 import { ConfigError, quote } from '../../http/settings.ts';
 import { identityHeaders, identityIssues, identityWarnings, receivedHeaders } from '../../identity/settings.ts';
+import { endpointAudiences } from '../../identity/token-settings.ts';
 import { errorCode } from '../../registry/store/files.ts';
 import type { Environment } from './environment.ts';
 import type { LoadedPipeline } from './pipeline/pipeline.ts';
@@ -119,6 +120,10 @@ export function environmentProblems(
           'SERVICE_PUBLIC_URL: must be set with identity.tokens: tokens name the URL of an endpoint as their audience; set it to the URL at which clients reach the MCP listener, such as https://agents.example.com',
         ]
       : []),
+    ...(publicUrl ? endpointAudiences(settings, publicUrl.href) : []).map(
+      (audience) =>
+        `identity.tokens: the management audience ${quote(audience)} is the URL of an endpoint: whoever gets a token for it could administer; name another one`,
+    ),
     ...(found.length > 0
       ? [
           `SERVICE_FORWARD_HEADERS: ${found.join(', ')} must not be forwarded to upstreams: with identity in the bootstrap file, this service reads it as a credential; remove it from the list`,

@@ -95,7 +95,10 @@ export function loadBalancer({ clusters, proxyLog }: LoadBalancerParts): Filter 
         const plan = {
           transport: target.transport,
           path: exchange.path === '*' ? '*' : `${target.pathPrefix}${exchange.path}${exchange.query}`,
-          headers: [...upstreamRequestHeaders(withAuthorization(request.head)), ...exchange.addedHeaders],
+          headers: [
+            ...upstreamRequestHeaders(withAuthorization(request.head, exchange.authenticated)),
+            ...exchange.addedHeaders,
+          ],
           body,
           responseHeaders: exchange.responseHeaders,
           failureResponse: () => unreachable,
