@@ -37,6 +37,7 @@ const COMMANDS: Readonly<Record<string, Readonly<Record<string, () => Promise<Cr
   'Policy:': {
     evaluators: async () => (await import('./evaluators/evaluators.ts')).evaluatorsCommand,
     action: async () => (await import('./action/action.ts')).actionCommand,
+    access: async () => (await import('./groups/access.ts')).accessCommand,
     keys: async () => (await import('./groups/keys.ts')).keysCommand,
   },
   'Clients:': {

@@ -2,6 +2,7 @@
 export * from './operations/operation.ts';
 export * from './operations/operations.ts';
 export * from './operations/proxied.ts';
+export * from './schemas/blocks.ts';
 export * from './schemas/diagnostics.ts';
 export * from './schemas/dry-run.ts';
 export * from './schemas/enabled.ts';

@@ -1198,6 +1198,54 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/blocks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List blocks
+         * @description Without the right `read_bodies`, the list has forwards only.
+         */
+        get: operations["listBlocks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/blocks/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a block
+         * @description Without the right `read_bodies`, those of principals and keys are not found.
+         */
+        get: operations["getBlock"];
+        /**
+         * Block a principal, key or forward
+         * @description Principals, by id whatever their kind, and keys require the right `administer`. Their requests get 401 on every listener; their sessions, streams, suspended calls, tasks and calls in flight end, also upstream. A blocked forward is unknown to clients, and calls to it end. The response is sent when that has happened at all live replicas. Repeating it replaces end and reason. Whoever blocks himself gets `CONFLICT`, unless `lock_out` allows it; `UNPROCESSABLE`: there is no such forward. The body is optional.
+         */
+        put: operations["setBlock"];
+        post?: never;
+        /**
+         * Unblock a principal, key or forward
+         * @description Without the right `administer`, principals and keys are not found. Sessions that were opened before do not continue: their clients initialize again.
+         */
+        delete: operations["removeBlock"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/service-catalog": components["pathItems"]["Proxied"];
     "/api/v1/service-template": components["pathItems"]["Proxied"];
     "/api/v1/data-store": components["pathItems"]["Proxied"];
@@ -1376,6 +1424,29 @@ export interface components {
         BindingInput: {
             /** @description Conversation id for requests of the namespace. */
             conversation_id: string;
+        };
+        Block: {
+            /** @description Id of a principal or key, or `forward:` and the name of a forward. */
+            id: string;
+            /**
+             * Format: date-time
+             * @description UTC
+             */
+            since: string;
+            /**
+             * Format: date-time
+             * @description UTC; missing if it does not end by itself.
+             */
+            until?: string;
+            reason?: string;
+            /** @description Principal that has blocked it; missing if it was anonymous. */
+            by?: string;
+        };
+        BlockInput: {
+            /** @description For how long; without it, until the block is removed. */
+            for?: string;
+            /** @description Why, for other administrators. The blocked principal does not see it. */
+            reason?: string;
         };
         CallSeries: {
             /** @description Empty for all calls */
@@ -6810,6 +6881,156 @@ export interface operations {
             413: components["responses"]["PayloadTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
+        };
+    };
+    listBlocks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Blocks in force, by id */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Block"][];
+                        error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    getBlock: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of a principal or key, or `forward:` and the name of a forward. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The block */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Block"];
+                        error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    setBlock: {
+        parameters: {
+            query?: {
+                /** @description `allow` also blocks the caller. */
+                lock_out?: "allow";
+            };
+            header?: never;
+            path: {
+                /** @description Id of a principal or key, or `forward:` and the name of a forward. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["BlockInput"];
+            };
+        };
+        responses: {
+            /** @description The block */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Block"];
+                        error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            422: components["responses"]["Unprocessable"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    removeBlock: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of a principal or key, or `forward:` and the name of a forward. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Id of the removed block */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Removed"];
+                        error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["PayloadTooLarge"];
+            500: components["responses"]["Internal"];
         };
     };
     openMcpStream: {

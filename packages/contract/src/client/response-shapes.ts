@@ -903,5 +903,42 @@ export const responseShapes: Readonly<Record<string, ResponseShape>> = {
     "members": {
       "removed": "string"
     }
+  },
+  "GET /api/v1/blocks 200": {
+    "list": true,
+    "type": "object",
+    "members": {
+      "id": "string",
+      "since": "string",
+      "until?": "string",
+      "reason?": "string",
+      "by?": "string"
+    }
+  },
+  "GET /api/v1/blocks/{id} 200": {
+    "type": "object",
+    "members": {
+      "id": "string",
+      "since": "string",
+      "until?": "string",
+      "reason?": "string",
+      "by?": "string"
+    }
+  },
+  "PUT /api/v1/blocks/{id} 200": {
+    "type": "object",
+    "members": {
+      "id": "string",
+      "since": "string",
+      "until?": "string",
+      "reason?": "string",
+      "by?": "string"
+    }
+  },
+  "DELETE /api/v1/blocks/{id} 200": {
+    "type": "object",
+    "members": {
+      "removed": "string"
+    }
   }
 };

@@ -48,6 +48,7 @@ test('bodies and responses may have other members, except those that reject them
   const kinds = ['tools', 'resources', 'prompts'];
   const closed = all.filter(([, { additionalProperties }]) => additionalProperties === false);
   expect(closed.map(([pointer]) => pointer)).toEqual([
+    '#/components/schemas/BlockInput',
     '#/components/schemas/EvaluatorInput/properties/llm',
     '#/components/schemas/ExposeInput',
     ...kinds.map((kind) => `#/components/schemas/ExposeInput/properties/${kind}`),

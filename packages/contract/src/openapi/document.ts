@@ -37,6 +37,7 @@ const TAGS: Readonly<Record<string, string>> = {
   inference: 'Recorded chat completions and the inference listener.',
   service: 'Health, statistics and metrics.',
   'sign-in': 'Who is signed in.',
+  blocks: 'Principals, keys and forwards that are blocked.',
   'legacy backend': 'Paths that are proxied, with everything below them.',
 };
 
@@ -57,7 +58,7 @@ export function openApiDocument(version: string) {
       title: 'Sluice management API',
       version,
       description:
-        'Responses have the form `{"data": …, "error": null}`, with `warnings` or `page` for some operations, or `{"data": null, "error": {"code", "message", "details"?}}`. Unknown query parameters and unknown members of a body are ignored, with these exceptions: tools, resources and prompts store additional members, with a warning or only on request unless their names are those of MCP or begin with `x-`; provisions, the inference configuration, a desired state and the `llm` member of an evaluator reject them. Leading and trailing white space of names and addresses is trimmed. A body may be nested up to 256 levels deep, with at most 25,000 values and 5,000 members of one object; that of a desired state may have as many in each entry.\n\nHEAD is equivalent to GET; OPTIONS responds with 204. Unknown paths respond with `NotFound`, unsupported methods with `MethodNotAllowed`, request headers above 16 KiB with `RequestHeaderFieldsTooLarge`. Paths that are proxied to the legacy backend respond with `UNAVAILABLE` if none is configured.',
+        'Responses have the form `{"data": …, "error": null}`, with `warnings` or `page` for some operations, or `{"data": null, "error": {"code", "message", "details"?}}`. Unknown query parameters and unknown members of a body are ignored, with these exceptions: tools, resources and prompts store additional members, with a warning or only on request unless their names are those of MCP or begin with `x-`; provisions, the inference configuration, a desired state, blocks and the `llm` member of an evaluator reject them. Leading and trailing white space of names and addresses is trimmed. A body may be nested up to 256 levels deep, with at most 25,000 values and 5,000 members of one object; that of a desired state may have as many in each entry.\n\nHEAD is equivalent to GET; OPTIONS responds with 204. Unknown paths respond with `NotFound`, unsupported methods with `MethodNotAllowed`, request headers above 16 KiB with `RequestHeaderFieldsTooLarge`. Paths that are proxied to the legacy backend respond with `UNAVAILABLE` if none is configured.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: '/' }],

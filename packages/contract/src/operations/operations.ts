@@ -1,3 +1,4 @@
+import { blockOperations } from './blocks.ts';
 import { promptOperations, resourceOperations, toolOperations } from './entries.ts';
 import { evaluatorOperations } from './evaluators.ts';
 import { eventOperations } from './events.ts';
@@ -32,6 +33,7 @@ export const operations = {
   observability: observabilityOperations,
   maintenance: maintenanceOperations,
   session: sessionOperations,
+  blocks: blockOperations,
 };
 
 /** All operations in the order of the OpenAPI document. */

@@ -3,6 +3,7 @@ import { INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND } from '@sluice/proto
 import { editRequest, type RequestMessage } from '@sluice/protocol/mcp/message';
 import { TimeSlicer } from '@sluice/protocol/time-slicer';
 import { type ErrorOutcome, notFound, rpcError } from '../http/outcome.ts';
+import { Blocks } from '../identity/blocks.ts';
 import type { Principal, StoredPrincipal } from '../identity/principal.ts';
 import type { Discovered, EntryIdentity, Kind, Namespace } from '../registry/entries.ts';
 import type { EntryIndex } from '../registry/entry-index.ts';
@@ -21,13 +22,20 @@ export class Access {
   readonly #findSender: (namespace: string, uri: string) => string | undefined;
   readonly #rules = new WeakMap<Snapshot, AccessRules>();
   #latestRules: AccessRules | undefined = undefined;
+  /** The blocked principals. */
+  readonly blocks: Pick<Blocks, 'isBlocked'>;
   /** For decisions about many uris. */
   readonly slicer = new TimeSlicer();
 
   /** `findSender` returns the forward that has sent a link to a uri to clients of a namespace. */
-  constructor(registry: Pick<Registry, 'current'>, findSender: (namespace: string, uri: string) => string | undefined) {
+  constructor(
+    registry: Pick<Registry, 'current'>,
+    findSender: (namespace: string, uri: string) => string | undefined,
+    blocks: Pick<Blocks, 'isBlocked'> = new Blocks(),
+  ) {
     this.#registry = registry;
     this.#findSender = findSender;
+    this.blocks = blocks;
   }
 
   /** The rules of the current state. */
@@ -62,7 +70,8 @@ export class Access {
 
   /** Returns the target of a request whose method belongs to one forward; "not found" if that is not registered. */
   resolveForward(namespace: NamespaceState, message: RequestMessage, name: string): Target | ErrorOutcome {
-    const forward = this.#registry.current.forwards.get(name);
+    const { forwards, hidden } = this.#registry.current;
+    const forward = hidden.has(name) ? undefined : forwards.get(name);
     return forward?.namespace === namespace.name ? forwardTarget(namespace, message, forward) : methodNotFound(message);
   }
 
@@ -132,16 +141,17 @@ export class Access {
   }
 
   /**
-   * Returns "not found" for the tool of an earlier request, such as the call of a task, if an operator has hidden it since, or has
-   * moved its forward to another namespace.
+   * Returns "not found" for the tool of an earlier request, such as the call of a task, if an operator has hidden it since, has
+   * moved its forward to another namespace, or has blocked the principal.
    */
-  checkStored({ namespace, tool, forward }: StoredTarget): ErrorOutcome | undefined {
+  checkStored({ principal, namespace, tool, forward }: StoredTarget): ErrorOutcome | undefined {
     const { key, upstreamKey, copied } = tool;
     const name = this.#registry.current.namespace(namespace)?.name;
     const discovered =
       forward === undefined || upstreamKey === undefined ? undefined : { forward, upstreamKey, copied };
     const isServed = name !== undefined && (forward === undefined || this.rules.servesForward(name, forward));
-    const isHidden = !isServed || this.rules.isHidden({ kind: 'tool', namespace: name, key, discovered });
+    const isBlocked = principal !== undefined && this.blocks.isBlocked(principal);
+    const isHidden = isBlocked || !isServed || this.rules.isHidden({ kind: 'tool', namespace: name, key, discovered });
     return isHidden ? rpcError(INVALID_PARAMS, `tool not found: ${key}`) : undefined;
   }
 
@@ -166,7 +176,7 @@ export class Access {
     if (typeof reference === 'string') return rpcError(INVALID_PARAMS, reference);
     const { kind, key } = reference;
     const index = namespace.indexes[kind];
-    const exact = index.served(key);
+    const exact = visibleEntries(namespace, kind).served(key);
     if (kind === 'prompt') return exact ? entryTarget(namespace, message, exact) : entryNotFound(message, kind, key);
     const entry = exact ?? findResource(index, key);
     const isAllowed = entry && this.rules.allowsRoute(index, key, { entry, forward: entry.discovered?.forward });
@@ -176,6 +186,7 @@ export class Access {
 
 /** What is stored of the target of a request. */
 export interface StoredTarget {
+  readonly principal?: StoredPrincipal | undefined;
   /** Name of the namespace. */
   readonly namespace: string;
   /** Forward of the upstream; undefined for that of a manually registered tool. */
@@ -188,8 +199,8 @@ export interface StoredTarget {
 export type VisibleSet = Pick<EntryIndex, 'counts' | 'entries' | 'hasTasks' | 'lists' | 'served'>;
 
 /** Returns the entries that some request in a namespace can be about. For records only: sending a request needs a permit. */
-export function visibleEntries({ indexes }: NamespaceState, kind: Kind): VisibleSet {
-  return indexes[kind];
+export function visibleEntries({ indexes, hidden }: NamespaceState, kind: Kind): VisibleSet {
+  return hidden === undefined || hidden.size === 0 ? indexes[kind] : indexes[kind].without(hidden);
 }
 
 /** The only forward that offers resources; undefined if there are several or none. */
@@ -291,10 +302,11 @@ class GrantedOutline {
   }
 
   /**
-   * Whether an operator has hidden what it is about, or another uri of its forward, or has moved the forward to another namespace.
-   * What is only gone may return.
+   * Whether an operator has hidden what it is about, or another uri of its forward, has moved the forward to another namespace, or
+   * has blocked the forward or the principal. What is only gone may return.
    */
   isHidden(uri = this.#target.uri): boolean {
+    if (this.#grant.blocks.isBlocked(this.principal)) return true;
     const { namespace, entry, forward } = this.#target;
     const { rules } = this.#grant;
     if (forward !== undefined && !rules.servesForward(namespace, forward)) return true;

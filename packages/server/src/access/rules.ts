@@ -25,7 +25,7 @@ interface ForwardRules {
 /** Characters of the uris of one forward whose decisions are cached: those of some large subscriptions. */
 const MAX_DECIDED_CHARACTERS = 256 * 1024;
 
-/** What operators hide in one state of the registry: disabled entries, and what forwards do not expose. Caches by forward. */
+/** What operators hide in one state of the registry: disabled entries, blocked forwards, and what forwards do not expose. Caches by forward. */
 export class AccessRules {
   readonly snapshot: Snapshot;
   readonly #forwards = new Map<string, ForwardRules>();
@@ -49,6 +49,7 @@ export class AccessRules {
    */
   allowsUri(forward: string, uri: string): boolean {
     const registered = this.snapshot.forwards.get(forward);
+    if (this.snapshot.hidden.has(forward)) return false;
     if (!registered) return true;
     const rules = this.#of(registered);
     if (rules.disabled.length === 0 && rules.exposure.exposesAll('resource')) return true;
@@ -75,6 +76,7 @@ export class AccessRules {
 
   /** Whether clients of a namespace may know of a forward: of one that is in another namespace only by what this one has of it. */
   servesForward(namespace: Namespace, forward: string): boolean {
+    if (this.snapshot.hidden.has(forward)) return false;
     const registered = this.snapshot.forwards.get(forward);
     // What is only gone may return.
     if (!registered || registered.namespace === namespace) return true;
@@ -91,11 +93,12 @@ export class AccessRules {
 
   /**
    * Whether an operator has hidden an entry that was served before: disabled it, or its object wherever it is now, or changed
-   * its forward to not expose it.
+   * its forward to not expose it, or blocked that.
    */
   isHidden(entry: EntryIdentity): boolean {
     const { kind, namespace, key, discovered } = entry;
-    const { namespaces, forwards } = this.snapshot;
+    const { namespaces, forwards, hidden } = this.snapshot;
+    if (discovered && hidden.has(discovered.forward)) return true;
     const candidates = namespaces.get(namespace)?.indexes[kind].candidates(key);
     const current = candidates?.find((candidate) => sameRecord(candidate, entry));
     if (current && !isEnabled(current)) return true;

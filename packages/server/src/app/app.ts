@@ -6,6 +6,7 @@ import { diskFiles, type Files } from '../registry/store/files.ts';
 import { announceAddress } from '../registry/store/lock.ts';
 import { UnavailableStoreError } from '../registry/store/store.ts';
 import type { Logger } from '../telemetry/log.ts';
+import { endBlocked } from './blocks.ts';
 import { addCalls } from './call-parts.ts';
 import type { Config } from './config/config.ts';
 import { openCore } from './core.ts';
@@ -84,6 +85,7 @@ async function start(
   const withUpstreams = await addUpstreams(await addTelemetry(core));
   const withPolicy = await addPolicy(await addSessions(withUpstreams));
   const parts = await addInference(addCalls(withPolicy));
+  endBlocked(parts);
   const listeners = createListeners(parts);
   const management = await openManagement(parts, listeners, state);
   parts.forwards.open();

@@ -1,5 +1,6 @@
 import type { Identity } from '../identity/identity.ts';
 import type { Snapshot } from '../registry/snapshot.ts';
+import { runSteps } from '../registry/steps.ts';
 import type { ReplicatedLog } from '../registry/store/postgres/replicated-log.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import { Calls } from '../upstreams/call-stages.ts';
@@ -112,7 +113,7 @@ export function addCalls(parts: WithPolicy) {
   };
   const sessionTasks = new SessionTasks(taskWatcherOptions);
   const stopFollowing = registry.committed.subscribe(({ lists }) => {
-    suspendedCalls.expireHidden();
+    runSteps(suspendedCalls.expireHidden());
     sessionBindings.endHidden();
     tasks.discardWhere((record) => isDetached(record, registry.current));
     if (lists.some(({ kind }) => kind === 'resource')) sessionBindings.onResourcesChanged();

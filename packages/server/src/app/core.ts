@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { getCACertificates } from 'node:tls';
 import type { Implementation } from '@sluice/protocol/mcp/message';
+import { StoredBlocks } from '../access/stored-blocks.ts';
 import { collectResponse } from '../http/client/collect-response.ts';
 import { Egress } from '../http/client/egress.ts';
 import { UpstreamSockets } from '../http/client/upstream-sockets.ts';
@@ -10,6 +11,7 @@ import { Identity } from '../identity/identity.ts';
 import type { IssuerRequest } from '../identity/issuer-keys.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import type { OpenResponseTimes } from '../mcp/open-responses.ts';
+import { SESSION_LIFETIME_MS } from '../mcp/sessions/sessions.ts';
 import type { ComponentCompiler } from '../policy/sandbox/action.ts';
 import type { Files } from '../registry/store/files.ts';
 import type { Logger } from '../telemetry/log.ts';
@@ -54,6 +56,9 @@ export async function openCore(options: CoreOptions) {
   // That of the replicas is closed with them.
   const storage = { ...options, shared, ...(await openLogs({ ...options, shared }, closing)) };
   const registry = closing(await openRegistry(storage));
+  const log = options.logger.target('service::mgmt');
+  const storedBlocks = closing(new StoredBlocks({ registry, log, retainMs: SESSION_LIFETIME_MS }));
+  await storedBlocks.open(storage.records);
   const { upstreamIdleTimeoutMs: idleMs, upstreamMaxTimeoutMs: totalMs, proxies } = config;
   const sockets = socketLimits(openFilesLimit());
   const egress = new Egress(proxies, {
@@ -62,7 +67,6 @@ export async function openCore(options: CoreOptions) {
       return identity.droppedHeaders;
     },
   });
-  const log = options.logger.target('service');
   const identity = closing(
     new Identity(config.bootstrap.identity, {
       publicUrl: config.publicUrl?.href,
@@ -78,6 +82,8 @@ export async function openCore(options: CoreOptions) {
     closing,
     identity,
     registry,
+    storedBlocks,
+    blocks: storedBlocks.blocks,
     sockets,
     interactions,
     replica,

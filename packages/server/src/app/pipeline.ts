@@ -12,6 +12,7 @@ import type { HostOriginGuard } from '../http/request-validation.ts';
 import type { ErrorResponse } from '../http/server/connection.ts';
 import type { HttpServer } from '../http/server/http1-server.ts';
 import { createHttpServer, type ServeRequest } from '../http/server.ts';
+import type { Blocks } from '../identity/blocks.ts';
 import type { Identity } from '../identity/identity.ts';
 import { createInferenceRestriction, type InferenceAllow } from '../inference/allow.ts';
 import { serviceIntercept } from '../inference/recorder.ts';
@@ -130,6 +131,7 @@ export interface PipelineListenerOptions {
   readonly chain: McpFilter;
   readonly guard: HostOriginGuard;
   readonly identity: Identity;
+  readonly blocks?: Pick<Blocks, 'isBlocked'> | undefined;
   /** The identity provider, whose endpoints are open. */
   readonly auth: AuthIssuer | undefined;
   readonly events: EventStore;
@@ -153,7 +155,7 @@ export const READ_TIMEOUT_MS = 300_000;
 /** The server of one of the pipeline's listeners. The caller listens and closes. */
 export function pipelineListener(listener: LoadedListener, options: PipelineListenerOptions): HttpServer {
   const { name, keyPair, readTimeoutMs, maxConnections } = listener;
-  const { guard, requests, allow, connections, publicUrl, auth } = options;
+  const { guard, requests, allow, connections, publicUrl, auth, blocks } = options;
   const servesMcp = hasMcp(listener);
   const identity = options.identity.forListener(servesMcp ? 'mcp' : 'inference', (target) =>
     namespaceSegment(pathOf(target, publicUrl)),
@@ -181,6 +183,7 @@ export function pipelineListener(listener: LoadedListener, options: PipelineList
       errorResponse: malformedResponse(serving, guard),
       authenticate: identity.authenticate,
       identity,
+      blocks,
       requires: ({ method, target }) => {
         const { requirement } = identity;
         return requirement && isOpen(method, pathOf(target, publicUrl)) ? 'open' : requirement;
@@ -252,7 +255,7 @@ export interface ServingParts
 /** How the requests of a listener are served. */
 export function servingOptions(
   { filters }: LoadedListener,
-  { chain, events, openResponses, logger, registry, bodies, publicUrl, telemetry }: ServingParts,
+  { chain, events, openResponses, logger, registry, bodies, publicUrl, telemetry, blocks }: ServingParts,
 ): ServingOptions {
   // The filter that gets the request is known only after the body has been read.
   const readers = filters.map(({ settings }) => settings).filter((settings) => settings.filter === 'mcp');
@@ -275,6 +278,7 @@ export function servingOptions(
   return {
     chain,
     telemetry,
+    blocks,
     mcp,
     log: logger.target(mcp ? 'service::mcp' : 'service::inference'),
     corsHeaders: corsSettings?.filter === 'cors' ? corsHeaders(corsSettings) : undefined,

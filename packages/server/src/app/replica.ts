@@ -192,6 +192,7 @@ export class Replica {
         },
         isForReplicas: true,
         authenticate: fromPeer,
+        blocks: options.blocks,
         requires: ({ headers }) => (headers[PEER_LISTENER] === PEER_QUERIES ? 'open' : 'optional'),
       },
       (exchange, rejection) => {

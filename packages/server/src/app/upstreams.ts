@@ -17,13 +17,14 @@ export type WithUpstreams = Awaited<ReturnType<typeof addUpstreams>>;
 
 /** Adds forwards, to which the bootstrap file is applied, and capability services. */
 export async function addUpstreams(parts: WithTelemetry) {
-  const { config, logger, registry, replica, sealer, calls, secrets, egress, stateEvents, closing, identity } = parts;
+  const { config, logger, registry, replica, sealer, calls, secrets, egress, stateEvents, closing } = parts;
+  const { identity, blocks } = parts;
   const { healthCheckIntervalMs, catalogLimits, clientDiscoveryLimits, discoveryWaitMs, bridgeGrpc: settings } = config;
   const log = logger.target('service::bridge');
   const sharedSessions = await replica?.openUpstreamSessions(sealer);
   const sharing = closing(await replica?.openDiscovery(registry));
   const resourceLinks = new ResourceLinkCache((forward) => registry.current.forwards.has(forward));
-  const access = new Access(registry, (namespace, uri) => resourceLinks.find(namespace, uri));
+  const access = new Access(registry, (namespace, uri) => resourceLinks.find(namespace, uri), blocks);
   const operations = new RunningOperations(calls, log);
   const forwardValidator = new ForwardValidator(config.kinds, secrets, identity);
   const forwards = closing(

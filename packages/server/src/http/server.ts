@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { RequestHead } from '../exchange/exchange.ts';
 import type { Authenticate, Authenticated, Rejected, Requirement } from '../identity/authenticator.ts';
+import type { Blocks } from '../identity/blocks.ts';
 import type { ListenerIdentity } from '../identity/identity.ts';
 import type { RequestTelemetry } from '../telemetry/request-telemetry.ts';
 import { formatAddress, type ListenAddress } from './address.ts';
@@ -27,6 +28,8 @@ export interface HttpServerOptions<E extends HttpExchange>
   readonly authenticate: Authenticate;
   /** Read for each request. By default nothing is taken out of its head, and the peer is the client. */
   readonly identity?: Partial<Pick<ListenerIdentity, 'credentialHeaders' | 'addressOf'>>;
+  /** The blocked principals, whose requests are rejected. */
+  readonly blocks?: Pick<Blocks, 'isBlocked'> | undefined;
   /** Decides by its head whether a request is authenticated; `optional` by default. */
   readonly requires?: ((head: RequestHead) => Requirement | undefined) | undefined;
   /** Paths of health checks, which any `Host` may request from other machines. */
@@ -63,6 +66,15 @@ const UNAUTHENTICATED: Rejected = {
   cause: NO_CREDENTIAL,
 };
 
+/** Rejects what a blocked principal requests. */
+export const BLOCKED: Rejected & { readonly cause: string } = {
+  kind: 'rejected',
+  status: 401,
+  reason: 'access is blocked',
+  headers: ['WWW-Authenticate', 'Bearer error="invalid_token"'],
+  cause: 'the principal is blocked',
+};
+
 /** Responds to a request. With a `rejection`, the rest of the request body is already being drained. */
 export type ServeRequest<E extends HttpExchange> = (exchange: E, rejection: Rejection | undefined) => void;
 
@@ -76,7 +88,7 @@ export function createHttpServer<E extends HttpExchange>(
 ): HttpServer {
   const { tls, readTimeoutMs, errorResponse, passesOn, isForReplicas, guard, telemetry, probes, restrict } = options;
   const { identity, authenticate, requires, createExchange, maxConnections } = options;
-  const { connections = new ListenerConnections() } = options;
+  const { blocks, connections = new ListenerConnections() } = options;
   const { listener } = telemetry;
   const scheme = tls === undefined ? 'http' : 'https';
   const receive = (request: ServerRequest, response: ServerResponse): void => {
@@ -143,7 +155,8 @@ export function createHttpServer<E extends HttpExchange>(
   const admit = (exchange: E, authenticated: Authenticated | Rejected, isRequired: boolean): void => {
     const isMissing =
       isRequired && authenticated.kind === 'authenticated' && authenticated.principal.kind === 'anonymous';
-    const settled = isMissing ? UNAUTHENTICATED : authenticated;
+    const isBlocked = authenticated.kind === 'authenticated' && blocks?.isBlocked(authenticated.principal);
+    const settled = isBlocked ? BLOCKED : isMissing ? UNAUTHENTICATED : authenticated;
     if (settled.kind === 'rejected') {
       const { cause } = settled;
       if (cause !== undefined) exchange.facts.rejection = { evaluator: undefined, reason: cause };

@@ -1,4 +1,5 @@
 import { CONTROL_CHARACTERS } from '@sluice/contract';
+import { FORWARD_PREFIX } from './blocks.ts';
 import { ANONYMOUS, type AuthenticatedKind, type Principal, withKey } from './principal.ts';
 
 /** Why a credential is not accepted. */
@@ -53,9 +54,6 @@ const MAX_GROUPS = 256;
 const MAX_GROUPS_BYTES = 16 * 1024;
 
 const CONTROL = new RegExp(`[${CONTROL_CHARACTERS}]`);
-
-/** An id with this prefix would be that of a forward where principals are blocked. */
-const FORWARD_PREFIX = 'forward:';
 
 /**
  * Returns the principal with ids and groups as policies name them: `<source>/<value>`. The ids of two sources never equal each other,

@@ -1,9 +1,10 @@
 import type { JsonValue } from '@sluice/protocol/json/parse';
 import { z } from 'zod';
 
-const KINDS = ['anonymous', 'user', 'service_account'] as const;
 /** Kinds of the principals that a credential proves. */
-export type AuthenticatedKind = Exclude<(typeof KINDS)[number], 'anonymous'>;
+export const AUTHENTICATED_KINDS = ['user', 'service_account'] as const;
+export type AuthenticatedKind = (typeof AUTHENTICATED_KINDS)[number];
+const KINDS = ['anonymous', ...AUTHENTICATED_KINDS] as const;
 
 const members = {
   /** `anonymous`: nobody has authenticated the caller. */

@@ -115,6 +115,15 @@ test('every operation returns each of its statuses in the documented form', asyn
   await answers(200, `DELETE ${forwards}/down`);
   await answers(404, `DELETE ${forwards}/down`);
 
+  await answers(200, 'PUT /api/v1/blocks/ann', { for: '1h', reason: 'r' });
+  await answers(422, 'PUT /api/v1/blocks/forward:none');
+  await answers(200, 'GET /api/v1/blocks');
+  await answers(200, 'GET /api/v1/blocks/ann');
+  await answers(200, 'DELETE /api/v1/blocks/ann');
+  await answers(404, 'DELETE /api/v1/blocks/ann');
+  await answers(404, 'GET /api/v1/blocks/ann');
+  await answers(409, 'PUT /api/v1/blocks/ann', {}, { 'x-forwarded-user': 'ann' });
+
   for (const [path, body] of [
     ['/api/v1/tools', { ...TOOL, name: 'x', title: 'T', icons: [], annotations: {} }],
     ['/api/v1/resources', { name: 'x', location: 'x:1', type: 'custom', params: [{ name: 'a', value: '1' }] }],

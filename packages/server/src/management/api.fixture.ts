@@ -1,6 +1,7 @@
 import type { DryRunResult, Evaluator } from '@sluice/contract';
 import { request } from 'undici';
 import type { TestContext } from 'vitest';
+import { StoredBlocks } from '../access/stored-blocks.ts';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
 import { stateMetrics } from '../app/metrics.ts';
 import { BodyBudget } from '../http/body-budget.ts';
@@ -193,6 +194,8 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
   const stateEvents = new StateEvents();
   const openStreams = new OpenStreams(settings.keepAliveMs);
   const log = logger.target('service::mgmt');
+  const storedBlocks = new StoredBlocks({ registry, log, retainMs: 1_000 });
+  await storedBlocks.open(memoryLog());
   const interactions = new InteractionStore(1_000);
   const inference = new InferenceSettings(
     { scheme: 'http', host: '127.0.0.1', port: 11_434, path: '' },
@@ -251,6 +254,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     timeSeries,
     profiles,
     registry,
+    storedBlocks,
     forwards,
     forwardHistory,
     forwardValidator,

@@ -1,4 +1,5 @@
 import type { DiagnosticCheck, IdentitySettings, Replica } from '@sluice/contract';
+import type { StoredBlocks } from '../access/stored-blocks.ts';
 import type { EgressProxies } from '../http/client/egress-proxies.ts';
 import type { Peers } from '../http/peers.ts';
 import type { PublicUrl } from '../http/public-url.ts';
@@ -95,6 +96,8 @@ export interface ManagementContext {
   readonly addresses: () => Readonly<Record<string, string>>;
   /** Checks whether the service would start again with its configuration files. */
   readonly checkFiles: () => Promise<readonly DiagnosticCheck[]>;
+  /** Principals and forwards that are blocked. */
+  readonly storedBlocks: StoredBlocks;
   /** Whether the service is ready: loaded, listening and not shutting down. */
   readonly ready: () => boolean;
   /** The replicas that share the database; none without one. */

@@ -33,6 +33,7 @@ const BODIES: Readonly<Record<string, object>> = {
   },
   binding: { conversation_id: 'x' },
   state: { namespaces: [{ name: 'x' }] },
+  block: { for: '1h' },
   provision: { name: 'x', configuration: 'c', secrets: 's' },
 };
 
@@ -72,9 +73,10 @@ export async function makeOneOfEach(api: Api, address: string): Promise<void> {
   for (const operation of allOperations) {
     if (operation.responses[201]) await make(api, operation, address);
   }
-  const { replace } = operations.evaluators;
-  const { status } = await api.call(replace.method, replace.path, bodyFor(replace));
-  expect(status, replace.id).toBe(200);
+  for (const operation of [operations.evaluators.replace, operations.blocks.set]) {
+    const { status } = await api.call(operation.method, pathOf(operation), bodyFor(operation));
+    expect(status, operation.id).toBe(200);
+  }
 }
 
 /** Whether the operation needs an existing entry, the one in its path. */
@@ -91,6 +93,10 @@ export async function undo(api: Api, operation: Operation, { location }: Answere
   if (location !== '') expect((await api.call('DELETE', location)).status, location).toBe(200);
   // Clearing a list needs no revert, nor does an operation without an existing entry.
   if (method !== 'DELETE' || !needsWhatItNames(operation)) return;
+  if (operation.id === operations.blocks.remove.id) {
+    expect((await api.call('PUT', pathOf(operation), {})).status).toBe(200);
+    return;
+  }
   const maker = allOperations.find(({ responses, path: made }) => responses[201] && path === `${made}/{name}`);
   if (!maker) throw new Error(`nothing makes again what DELETE ${path} deletes`);
   await make(api, maker, address);

@@ -13,7 +13,7 @@ import { quotaOwner } from '../http/quota.ts';
 import { createHostOriginGuard } from '../http/request-validation.ts';
 import { sendBody } from '../http/response-body.ts';
 import type { HttpServer } from '../http/server/http1-server.ts';
-import { createHttpServer, NO_CREDENTIAL, type ServeRequest } from '../http/server.ts';
+import { BLOCKED, createHttpServer, NO_CREDENTIAL, type ServeRequest } from '../http/server.ts';
 import type { ListenerIdentity } from '../identity/identity.ts';
 import type { Principal } from '../identity/principal.ts';
 import { McpExchange } from '../mcp/exchange.ts';
@@ -23,6 +23,7 @@ import { RequestTelemetry, type RequestTelemetryParts } from '../telemetry/reque
 import { ProvisioningError } from '../upstreams/grpc/provisioning.ts';
 import { adminConsoleRoutes } from './admin-console.ts';
 import { backupRoutes } from './backup.ts';
+import { blockRoutes } from './blocks.ts';
 import type { ManagementContext } from './context.ts';
 import { diagnosticsRoutes } from './diagnostics.ts';
 import { entryRoutes } from './entries.ts';
@@ -97,6 +98,7 @@ const ROUTES: readonly ((router: Router, context: ManagementContext) => void)[] 
   referenceRoutes,
   backupRoutes,
   diagnosticsRoutes,
+  blockRoutes,
   sessionRoutes,
   adminConsoleRoutes,
 ];
@@ -194,6 +196,7 @@ export class Management {
         createExchange: (head, request, response) => new McpExchange(head, request, response),
         authenticate: options.identity.authenticate,
         identity: options.identity,
+        blocks: options.storedBlocks.blocks,
         // The page that signs in must be shown in place of a credential that has expired. `#serve` checks the right again.
         requires: (head) => (options.may && this.#isOpen(head) ? 'open' : 'optional'),
         errorResponse: (message, { status }) => {
@@ -339,6 +342,7 @@ export class Management {
     };
     const handle = () =>
       Promise.try(() => {
+        if (this.#options.storedBlocks.blocks.isBlocked(principal)) return rejectedResponse(BLOCKED);
         // Also where it has no effect: its sender expects one.
         parseLimit(request.query('limit'));
         return route.handle(request, body);

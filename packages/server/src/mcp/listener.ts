@@ -10,7 +10,8 @@ import { editResponseHead } from '../http/filters/rewrite.ts';
 import type { Rejection } from '../http/host-rule.ts';
 import { httpProblem } from '../http/outcome.ts';
 import { quotaOwner } from '../http/quota.ts';
-import type { ServeRequest } from '../http/server.ts';
+import { BLOCKED, type ServeRequest } from '../http/server.ts';
+import type { Blocks } from '../identity/blocks.ts';
 import type { TargetLogger } from '../telemetry/log.ts';
 import type { RequestTelemetry } from '../telemetry/request-telemetry.ts';
 import { type ClientFacts, clientFacts } from '../upstreams/client-facts.ts';
@@ -64,6 +65,8 @@ export interface ServingOptions {
    */
   readonly mcp: McpServing | undefined;
   readonly log: TargetLogger;
+  /** The blocked principals: a request may wait, for its body or an evaluator, or be a message of a batch. */
+  readonly blocks?: Pick<Blocks, 'isBlocked'> | undefined;
   /** Reports the messages of batches. */
   readonly telemetry: Pick<RequestTelemetry, 'begin' | 'end'>;
   /** Sets path, query and headers for the chain, where they are not those of the request. */
@@ -184,6 +187,7 @@ function reject(serving: ServingOptions, exchange: McpExchange, rejection: Rejec
 
 /** Runs the chain for a request, or for a message of a batch, and writes the outcome. */
 function serve(serving: ServingOptions, exchange: McpExchange): void {
+  if (serving.blocks?.isBlocked(exchange.principal)) return rejectBlocked(serving, exchange);
   try {
     const outcome = serving.chain(exchange);
     if (!(outcome instanceof Promise)) return respond(serving, exchange, outcome);
@@ -193,6 +197,12 @@ function serve(serving: ServingOptions, exchange: McpExchange): void {
   } catch (error) {
     fail(serving, exchange, error);
   }
+}
+
+/** Responds to what a principal had requested before it was blocked, unless its client has disconnected. */
+function rejectBlocked(serving: ServingOptions, exchange: McpExchange): void {
+  exchange.facts.rejection = { evaluator: undefined, reason: BLOCKED.cause };
+  if (!exchange.response.destroyed) reject(serving, exchange, BLOCKED);
 }
 
 function fail(serving: ServingOptions, exchange: McpExchange, error: unknown): void {
@@ -211,6 +221,7 @@ function respond(
   outcome: McpOutcome = unhandledOutcome(serving, exchange),
 ): void {
   const { head, facts, request, response } = exchange;
+  if (serving.blocks?.isBlocked(exchange.principal)) return rejectBlocked(serving, exchange);
   if (response.destroyed) return continueWithoutClient(exchange, outcome);
   facts.rejected = isRejection(outcome);
   // Rejected before the chain, or by its first filter.

@@ -32,7 +32,7 @@ export function declarationsTo(
   snapshot: Snapshot,
   namespace: Pick<NamespaceState, 'name'>,
 ): Declaration[] {
-  const forwards = [...snapshot.forwards.values()].filter((forward) => forward.namespace === namespace.name);
+  const forwards = forwardsOf(snapshot, namespace);
   const found: Declaration[] = [];
   for (const { name } of forwards.sort((a, b) => a.registrationId - b.registrationId)) {
     const catalog = client.view.choose(name);
@@ -43,6 +43,11 @@ export function declarationsTo(
     found.push({ forward: name, era: catalog.era, capabilities, extensions, experimental });
   }
   return found;
+}
+
+/** The forwards of a namespace that clients may know of. */
+function forwardsOf({ forwards, hidden }: Snapshot, { name }: Pick<NamespaceState, 'name'>): Forward[] {
+  return [...forwards.values()].filter((forward) => forward.namespace === name && !hidden.has(forward.name));
 }
 
 /** The declarations of a namespace's forwards to the client of a request. */
@@ -211,8 +216,7 @@ function joinObjects(before: object, json: string, after: object): string {
 
 /** The instructions of a namespace's upstreams. */
 function joinedInstructions(snapshot: Snapshot, namespace: NamespaceState): { instructions?: string } {
-  const texts = [...snapshot.forwards.values()]
-    .filter((forward) => forward.namespace === namespace.name)
+  const texts = forwardsOf(snapshot, namespace)
     .map(instructionsOf)
     .filter((text) => text !== '');
   return texts.length === 0 ? {} : { instructions: texts.join('\n\n') };

@@ -67,6 +67,7 @@ export class Draft {
   readonly #ownUnusable = new Map<StoredSection, Map<string, string>>();
   readonly #indexes = new Map<Namespace, Partial<Record<Kind, DraftIndex>>>();
   readonly #services: Services;
+  readonly #hidden: ReadonlySet<string>;
   /** Once they have changed. */
   #ownServices: Map<string, ServiceEntry> | undefined;
   #next: number;
@@ -83,6 +84,7 @@ export class Draft {
     this.#forwards = new Map(base.forwards);
     this.#unusable = new Map(base.unusable);
     this.#services = base.services;
+    this.#hidden = base.hidden;
     this.#next = base.next;
   }
 
@@ -289,7 +291,8 @@ export class Draft {
       this.#namespaces.set(namespace, { ...state, indexes });
     }
     const services = this.#ownServices ? new Services(this.#ownServices) : this.#services;
-    return { snapshot: new Snapshot(this.#namespaces, this.#forwards, this.#next, this.#unusable, services), changed };
+    const contents = [this.#namespaces, this.#forwards, this.#next, this.#unusable] as const;
+    return { snapshot: new Snapshot(...contents, services, this.#hidden), changed };
   }
 
   #unusableIn(section: StoredSection): Map<string, string> {

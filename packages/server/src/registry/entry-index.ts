@@ -43,6 +43,8 @@ export class EntryIndex extends Candidates {
   #hasTasks: boolean | undefined;
   #renamed: ReadonlyMap<string | undefined, readonly Entry[]> | undefined;
   #lists: PrebuiltLists | undefined;
+  /** The latest result of {@link EntryIndex.without}. */
+  #rest: { readonly forwards: ReadonlySet<string>; readonly index: EntryIndex } | undefined;
 
   /** The entry served under this key. */
   served(key: string): Entry | undefined {
@@ -120,6 +122,22 @@ export class EntryIndex extends Candidates {
   get lists(): PrebuiltLists {
     this.#lists ??= new PrebuiltLists(this.entries);
     return this.#lists;
+  }
+
+  /** What is left without the entries of these forwards: nothing else is served under their keys. This one if it has none of them. */
+  without(forwards: ReadonlySet<string>): EntryIndex {
+    if (this.#rest?.forwards !== forwards) this.#rest = { forwards, index: this.#makeWithout(forwards) };
+    return this.#rest.index;
+  }
+
+  #makeWithout(forwards: ReadonlySet<string>): EntryIndex {
+    if (!forwards.values().some((forward) => this.counts.has(forward))) return this;
+    const isLeft = ({ discovered }: Entry) => discovered === undefined || !forwards.has(discovered.forward);
+    const owners = this.owners.filter(isLeft);
+    const left = new Map(owners.map(({ key }) => [key, this.candidates(key).filter(isLeft)]));
+    const index = new EntryIndex(new LayeredMap(left));
+    index.#owners = owners;
+    return index;
   }
 
   /** Creates a draft of this index. */

@@ -3,6 +3,7 @@ import { TimeSlicer } from '@sluice/protocol/time-slicer';
 import { withTimeout } from '@sluice/protocol/timing';
 import type { Principal } from '../identity/principal.ts';
 import { type ChangedLists, changesTo, Draft, recordsOf } from './draft.ts';
+import { KINDS } from './entries.ts';
 import { OperationError } from './operation-error.ts';
 import { StateRestorer } from './restore.ts';
 import type { OperationEffect } from './revoked-access.ts';
@@ -79,7 +80,6 @@ interface Pending {
 interface MadeCommit extends Commit {
   /** The state that the operations were made on. */
   readonly base: Snapshot;
-  readonly after: Snapshot;
   readonly changed: readonly ChangedLists[];
 }
 
@@ -110,6 +110,7 @@ export class Registry {
     reload: (records, later) => this.#reload(records, later),
     records: () => this.records(),
   };
+  #hidden: ReadonlySet<string> = new Set();
   #queue: Pending[] = [];
   #writing: Promise<void> | undefined;
 
@@ -142,6 +143,25 @@ export class Registry {
     onVisible?.(value);
     const unconfirmed = awaitsConfirmation(effect, origin) ? await this.#shared?.confirm() : undefined;
     return { value, unconfirmed: unconfirmed ?? [] };
+  }
+
+  /** Hides these forwards, and no others, from clients of this process. Nothing is stored. */
+  hide(forwards: ReadonlySet<string>): void {
+    const before = this.current;
+    const changed = forwards.symmetricDifference(this.#hidden);
+    this.#hidden = forwards;
+    this.current = before.hiding(forwards);
+    const lists = [...before.namespaces.values()].flatMap(({ name, indexes }) =>
+      KINDS.filter((kind) => changed.values().some((forward) => indexes[kind].counts.has(forward))).map((kind) => {
+        return { namespace: name, kind };
+      }),
+    );
+    this.committed.emit({ before, after: this.current, lists, origins: [], revokesAccess: true });
+  }
+
+  /** The state as clients see it. */
+  #shown(state: Snapshot): Snapshot {
+    return this.#hidden.size === 0 && state.hidden.size === 0 ? state : state.hiding(this.#hidden);
   }
 
   /** Runs an operation on a copy of the state, and resolves with its result. */
@@ -248,7 +268,7 @@ export class Registry {
     }
     this.committed.emit({
       before: made.base,
-      after: made.after,
+      after: this.current,
       lists: made.changed,
       origins: batch.filter(({ hasChanged }) => hasChanged).map(({ origin }) => origin),
       revokesAccess: batch.some(({ effect }) => effect === 'revocation'),
@@ -265,9 +285,9 @@ export class Registry {
     const unchanged = { snapshot: base, changed: [] };
     const { snapshot: after, changed } = changes.length > 0 ? yield* draft.finishInSteps() : unchanged;
     const publish = () => {
-      this.current = after;
+      this.current = this.#shown(after);
     };
-    return { base, after, changes, changed, publish };
+    return { base, changes, changed, publish };
   }
 
   /** Makes commits of other replicas visible. */
@@ -275,10 +295,11 @@ export class Registry {
     const before = this.current;
     const stored = { records: new Map(), changes };
     const {
-      snapshot: after,
+      snapshot,
       changed: lists,
       revokesAccess,
     } = await this.slicer.run(new StateRestorer(stored, this.#addressProblem, before).run());
+    const after = this.#shown(snapshot);
     this.current = after;
     this.committed.emit({ before, after, lists, origins: [], revokesAccess });
   }

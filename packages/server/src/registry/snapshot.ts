@@ -36,6 +36,8 @@ export class Services {
   }
 }
 
+const NONE: ReadonlySet<string> = new Set();
+
 /** Order of services and forwards. */
 export function byRegistration(
   a: Pick<ServiceEntry, 'registrationId'>,
@@ -52,6 +54,8 @@ export interface NamespaceState {
   readonly labels: Labels;
   readonly indexes: Readonly<Record<Kind, EntryIndex>>;
   readonly unknown?: UnknownMembers | undefined;
+  /** Forwards whose entries no client sees, whatever is stored; see {@link Snapshot.hidden}. */
+  readonly hidden?: ReadonlySet<string> | undefined;
 }
 
 /** Number of discovered entries of a forward by kind, shadowed ones included, without copies. */
@@ -72,6 +76,8 @@ export class Snapshot {
    * neither a typing error nor an older release loses them.
    */
   readonly unusable: ReadonlyMap<StoredSection, ReadonlyMap<string, string>>;
+  /** Forwards that are unknown to clients although they are stored: blocked ones. */
+  readonly hidden: ReadonlySet<string>;
   #shadowed: ReadonlyMap<string | undefined, readonly Entry[]> | undefined;
 
   constructor(
@@ -80,16 +86,27 @@ export class Snapshot {
     next: number,
     unusable: ReadonlyMap<StoredSection, ReadonlyMap<string, string>> = new Map(),
     services = new Services(),
+    hidden: ReadonlySet<string> = NONE,
   ) {
     this.namespaces = namespaces;
     this.forwards = forwards;
     this.next = next;
     this.unusable = unusable;
     this.services = services;
+    this.hidden = hidden;
   }
 
   static empty(): Snapshot {
     return new Snapshot(new Map(), new Map(), 1);
+  }
+
+  /** The same state in which these forwards are unknown to clients. */
+  hiding(hidden: ReadonlySet<string>): Snapshot {
+    const { namespaces, forwards, next, unusable, services } = this;
+    const states = Array.from(namespaces, ([name, state]) => {
+      return [name, state.hidden === hidden ? state : { ...state, hidden }] as const;
+    });
+    return new Snapshot(new Map(states), forwards, next, unusable, services, hidden);
   }
 
   /** The namespace of this name; the argument may be any text. */

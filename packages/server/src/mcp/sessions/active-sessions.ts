@@ -1,5 +1,6 @@
 import type { ResponseMessage } from '@sluice/protocol/mcp/message';
 import type { QuotaOwner } from '../../http/quota.ts';
+import type { Steps } from '../../registry/steps.ts';
 import type { DownstreamChannel, PendingServerRequest, StreamListener } from '../../upstreams/downstream.ts';
 import type { EventStore } from './event-store.ts';
 import type { ClientStream, StreamOwner } from './resumable-streams.ts';
@@ -179,6 +180,14 @@ export class ActiveSessions {
   /** Returns the active session with this id; undefined if there is none. */
   find(id: string): ActiveSession | undefined {
     return this.#sessions.get(id);
+  }
+
+  /** Ends the sessions of these owners. */
+  *endWhere(test: (holder: QuotaOwner) => boolean): Steps<void> {
+    for (const session of [...this.#sessions.values()].filter(({ holder }) => test(holder))) {
+      session.end();
+      yield;
+    }
   }
 
   #remove(session: ActiveSession): void {

@@ -1,6 +1,7 @@
 import { parseJson } from '@sluice/protocol/json/parse';
 import type { TokenSealer } from '@sluice/protocol/seal';
-import { Quota } from '../../http/quota.ts';
+import { Quota, type QuotaOwner } from '../../http/quota.ts';
+import type { Steps } from '../../registry/steps.ts';
 import { ClientStream, type StreamOwner, type StreamStore } from './resumable-streams.ts';
 
 /** Target of a `Last-Event-ID`. */
@@ -136,6 +137,14 @@ export class EventStore implements StreamStore {
   dropSession(session: string): void {
     for (const stream of this.#detached) {
       if (stream.owner.id === session) this.drop(stream);
+    }
+  }
+
+  /** Removes the streams of these owners: none can be resumed. */
+  *dropWhere(test: (holder: QuotaOwner) => boolean): Steps<void> {
+    for (const stream of [...this.#streams.values()].filter(({ owner }) => test(owner.holder))) {
+      this.drop(stream);
+      yield;
     }
   }
 

@@ -94,6 +94,12 @@ export class SessionStore {
     if (this.#excess.size > 0) await this.#removeExcess();
   }
 
+  /** Ends the sessions of these owners that have a state. Rejects with `StoreError`. */
+  async endWhere(test: (holder: QuotaOwner) => boolean): Promise<void> {
+    const own = this.sessions.entries().filter(([, { kind, holder }]) => kind === 'changed' && test(holder));
+    await Promise.all(own.map(([id, { expires, holder }]) => this.change(id, expires, 'end', holder)));
+  }
+
   /** What is stored, as of the call; the texts are created when they are read. */
   records(): readonly Iterable<RecordedPut>[] {
     return [this.#forgotten.records(), this.#stored.records()];

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { isJsonObject, type JsonObject, parseJson } from '@sluice/protocol/json/parse';
 import type { TokenSealer } from '@sluice/protocol/seal';
 import { type QuotaOwner, quotaOwner } from '../../http/quota.ts';
+import { Blocks } from '../../identity/blocks.ts';
 import type { StoredPrincipal } from '../../identity/principal.ts';
 import type { Namespace } from '../../registry/entries.ts';
 import { errorCode, type Files, replaceFile } from '../../registry/store/files.ts';
@@ -25,20 +26,29 @@ export class ClientSession implements DownstreamSession {
   readonly profile: ClientProfile;
   /** Whom the session counts for: that principal, else the address of the client that initialized it. */
   readonly holder: QuotaOwner;
+  readonly #principalId: string;
   readonly #expires: number;
   readonly #store: SessionStore;
   readonly #active: ActiveSessions;
+  readonly #blocks: Pick<Blocks, 'wasBlockedSince'>;
 
-  constructor(content: SessionContent, store: SessionStore, active: ActiveSessions) {
+  constructor(
+    content: SessionContent,
+    store: SessionStore,
+    active: ActiveSessions,
+    blocks: Pick<Blocks, 'wasBlockedSince'> = new Blocks(),
+  ) {
     this.id = content.id;
     this.namespace = content.namespace;
     this.protocolVersion = content.protocolVersion;
     this.clientInfo = content.clientInfo;
     this.profile = content.profile;
     this.holder = content.holder;
+    this.#principalId = content.principalKey.slice(content.principalKey.indexOf(':') + 1);
     this.#expires = content.expires;
     this.#store = store;
     this.#active = active;
+    this.#blocks = blocks;
   }
 
   get capabilities(): JsonObject {
@@ -46,6 +56,7 @@ export class ClientSession implements DownstreamSession {
   }
 
   get hasEnded(): boolean {
+    if (this.#blocks.wasBlockedSince(this.#principalId, this.#expires - SESSION_LIFETIME_MS)) return true;
     return this.#store.sessions.hasEnded(this.id, { holder: this.holder, expires: this.#expires });
   }
 
@@ -87,7 +98,8 @@ export interface SessionOpening
 
 /** A session id must fit a header: longer ones are rejected at `initialize`. */
 const MAX_TOKEN_BYTES = 4096;
-const LIFETIME_MS = 7 * 24 * 3600 * 1000;
+/** Life of a session, from its `initialize`. */
+export const SESSION_LIFETIME_MS = 7 * 24 * 3600 * 1000;
 /** Number of sessions whose ids are cached decrypted. */
 const MAX_CACHED = 10_000;
 
@@ -100,6 +112,7 @@ export class ClientSessions {
   readonly #profiles: ClientProfiles;
   readonly #store: SessionStore;
   readonly #active: ActiveSessions;
+  readonly #blocks: Pick<Blocks, 'wasBlockedSince'> | undefined;
   readonly #now: () => number;
   readonly #cache = new Map<string, { readonly content: SessionContent; readonly session: ClientSession }>();
 
@@ -109,11 +122,13 @@ export class ClientSessions {
     store: SessionStore,
     active: ActiveSessions,
     now: () => number = Date.now,
+    blocks?: Pick<Blocks, 'wasBlockedSince'>,
   ) {
     this.#sealer = sealer;
     this.#profiles = profiles;
     this.#store = store;
     this.#active = active;
+    this.#blocks = blocks;
     this.#now = now;
   }
 
@@ -141,7 +156,7 @@ export class ClientSessions {
     if (!known) {
       const content = this.#unseal(token, namespace);
       if (!content) return undefined;
-      known = { content, session: new ClientSession(content, this.#store, this.#active) };
+      known = { content, session: new ClientSession(content, this.#store, this.#active, this.#blocks) };
       const [oldest] = this.#cache.size < MAX_CACHED ? [] : this.#cache.keys();
       if (oldest !== undefined) this.#cache.delete(oldest);
       this.#cache.set(token, known);
@@ -167,7 +182,7 @@ export class ClientSessions {
       profile: this.#profiles.of('legacy', caps),
       principalKey: key,
       holder: quotaOwner(namespace, { key }, typeof addr === 'string' ? addr : undefined),
-      expires: iat + LIFETIME_MS,
+      expires: iat + SESSION_LIFETIME_MS,
     };
   }
 }

@@ -39,11 +39,13 @@ export interface CollectionOptions<Content> {
   readonly schema: z.ZodType<Content>;
   /** Returns the JSON of a record, if that is not its content. */
   readonly encode?: (content: Content) => object | string;
-  /** When a record may be removed, in epoch milliseconds; records never expire without it. */
-  readonly expires?: (content: Content) => number;
+  /** When a record may be removed, in epoch milliseconds; undefined, and without this function: never. */
+  readonly expires?: (content: Content) => number | undefined;
   readonly table?: RecordTable<Content>;
   /** Whether changes are acknowledged once all live replicas have them. */
   readonly isConfirmed?: boolean;
+  /** Resolves when the changes so far are in effect, which other replicas wait for, too. */
+  readonly settled?: () => Promise<unknown>;
   /** Epoch milliseconds; defaults to the system clock. */
   readonly now?: (() => number) | undefined;
 }
@@ -81,6 +83,10 @@ export class Collection<Content> implements LogConsumer {
     this.#options = options;
     this.sections = [options.name];
     this.#table = options.table ?? new MapTable(options.expires);
+  }
+
+  async settled(): Promise<void> {
+    await this.#options.settled?.();
   }
 
   /** Loads the records. Rejects with `StoreError`. */
@@ -258,7 +264,10 @@ class MapTable<Content> implements RecordTable<Content> {
 
   removeExpired(now: number): number {
     const expires = this.#expires;
-    if (expires) for (const [id, content] of this.#records) if (expires(content) <= now) this.#records.delete(id);
+    if (!expires) return this.#records.size;
+    for (const [id, content] of this.#records) {
+      if ((expires(content) ?? Number.POSITIVE_INFINITY) <= now) this.#records.delete(id);
+    }
     return this.#records.size;
   }
 }

@@ -4,6 +4,7 @@ import type { RequestMessage } from '@sluice/protocol/mcp/message';
 import type { TokenSealer } from '@sluice/protocol/seal';
 import { rpcError } from '../../../http/outcome.ts';
 import { Quota } from '../../../http/quota.ts';
+import type { Steps } from '../../../registry/steps.ts';
 import type { ClientFacts } from '../../client-facts.ts';
 import type { RequestOutcome } from '../../deferred-outcome.ts';
 import type { ResponseSink } from '../../response-sink.ts';
@@ -135,9 +136,12 @@ export class SuspendedCalls implements SuspensionStore {
     return { kind: 'handled', outcome: { kind: 'deferred', start: (sink) => this.#resume(state, retry, sink) } };
   }
 
-  /** Expires the calls of what an operator has hidden, with a cancellation to their upstreams. */
-  expireHidden(): void {
-    for (const call of [...this.#calls.values()]) if (call.isSuspended && call.outline.isHidden()) call.expire();
+  /** Expires the calls of what an operator has hidden, and of blocked principals, with a cancellation to their upstreams. */
+  *expireHidden(): Steps<void> {
+    for (const call of [...this.#calls.values()]) {
+      if (call.isSuspended && call.outline.isHidden()) call.expire();
+      yield;
+    }
   }
 
   /** Expires all calls, with a cancellation to their upstreams, and suspends none from now on. */
