@@ -1,11 +1,12 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { request } from 'node:http';
+import { createServer, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startTestService, type TestService } from '../packages/server/testing/service.ts';
+import { listen } from './fixtures/http-server.ts';
 import { startRawUpstream } from './fixtures/raw-upstream.ts';
 
 // Who is accepted on which listener, with the object `identity`: keys, headers of a trusted proxy, anonymous requests, roles.
@@ -342,3 +343,19 @@ it.each(['X-Forwarded-User', 'x_auth_request_user', 'X-Sluice-Authorization'])(
     expect(await refused('/forwards/test', forged)).toEqual(expected);
   },
 );
+
+it('the keys of an issuer are fetched at the start', async () => {
+  const requested = Promise.withResolvers<string | undefined>();
+  const issuer = createServer((received, response) => {
+    requested.resolve(received.url);
+    response.writeHead(404).end();
+  });
+  const file = join(folder, 'tokens.yaml');
+  const url = `http://127.0.0.1:${await listen(issuer, 0)}`;
+  await writeFile(file, JSON.stringify({ identity: { tokens: [{ name: 'corp', issuer: url }] } }));
+  const env = { SERVICE_PUBLIC_URL: 'https://agents.example.com' };
+  const own = await startTestService(env, ['--service-config', file]);
+  expect(await requested.promise).toBe('/.well-known/openid-configuration');
+  await own.stop(0);
+  issuer.close();
+});

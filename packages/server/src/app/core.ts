@@ -70,7 +70,8 @@ export async function openCore(options: CoreOptions) {
   const identity = closing(
     new Identity(config.bootstrap.identity, {
       publicUrl: config.publicUrl?.href,
-      fetch: (request) => fetchFromIssuer(egress, request),
+      // Keys are fetched at once, but the client needs the identity.
+      fetch: (request) => Promise.resolve().then(() => fetchFromIssuer(egress, request)),
       report: ({ name: issuer }, error) => {
         if (error === undefined) log.info('keys of the token issuer fetched again', { issuer });
         else log.warn('keys of the token issuer could not be fetched; retrying', { issuer, error });
