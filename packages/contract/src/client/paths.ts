@@ -612,6 +612,104 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/identity": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get who may call, and their roles
+         * @description It has no secret: keys are hashes, and those of token issuers are public.
+         */
+        get: operations["getIdentity"];
+        /**
+         * Replace who may call, and their roles
+         * @description Replaces all settings. It counts for the next request on every connection, on all replicas before the response. Requests, streams and sessions that it does not accept any more end. `details` of `UNPROCESSABLE` has all problems. Files have their name and text here, not their path. `If-Match` with an earlier `ETag` fails with `CONFLICT` if another revision is active, like `expected_revision`; `*` fails if no revision is active. If both are set, both must match.
+         */
+        put: operations["replaceIdentity"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/identity/revisions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List identity revisions
+         * @description At most 50 revisions are stored, including the active one.
+         */
+        get: operations["listIdentityRevisions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/identity/revisions/active": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the active identity revision */
+        get: operations["getActiveIdentityRevision"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/identity/revisions/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get an identity revision */
+        get: operations["getIdentityRevision"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/identity/revisions/{id}/activate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Activate an identity revision
+         * @description Submits the settings of the revision again, as a new revision. It counts for the next request on every connection, on all replicas before the response. Requests, streams and sessions that it does not accept any more end. The body is optional. `If-Match` with an earlier `ETag` fails with `CONFLICT` if another revision is active, like `expected_revision`; `*` fails if no revision is active. If both are set, both must match.
+         */
+        post: operations["activateIdentityRevision"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/state": {
         parameters: {
             query?: never;
@@ -2161,6 +2259,409 @@ export interface components {
             /** @description What to do about it. */
             remedy?: string;
         };
+        Identity: {
+            /**
+             * @description Whether a request may have no credential.
+             * @default allow
+             * @enum {string}
+             */
+            anonymous: "allow" | "deny";
+            /**
+             * @description `anonymous: deny` covers the inference listener too.
+             * @default false
+             */
+            inference: boolean;
+            /** @description Headers of an authenticating proxy. */
+            proxy?: {
+                /**
+                 * @description Ids and groups of this source have no prefix. At most one source.
+                 * @default false
+                 */
+                bare: boolean;
+                /** @description Peers whose headers are believed. */
+                trusted: (string)[];
+                /**
+                 * @description Header with the id.
+                 * @default x-forwarded-user
+                 */
+                user: string;
+                /** @description Header with the groups, separated by commas. */
+                groups?: string;
+                /** @description Header that names the human across sources. */
+                person?: string;
+                /**
+                 * @description Globs over the id: these are service accounts.
+                 * @default []
+                 */
+                service_accounts: string[];
+                /**
+                 * @description Takes the headers alone, whatever credential comes with them.
+                 * @default false
+                 */
+                ignore_authorization: boolean;
+            };
+            /**
+             * @description Issuers of bearer tokens (JWT), which are verified here.
+             * @default []
+             */
+            tokens: {
+                /** @description Prefix of its ids and groups. */
+                name: string;
+                /**
+                 * @description Ids and groups of this source have no prefix. At most one source.
+                 * @default false
+                 */
+                bare: boolean;
+                /**
+                 * Format: uri
+                 * @description Value of the claim `iss`, from whose metadata the keys are read.
+                 */
+                issuer: string;
+                /**
+                 * Format: uri
+                 * @description Where the service itself reaches the issuer, if clients use another URL.
+                 */
+                upstream_issuer?: string;
+                /** @description Where the keys are, instead of the metadata of the issuer. */
+                jwks_url?: string | {
+                    name: string;
+                    text: string;
+                };
+                /** @description Certificates (PEM) that are trusted for the issuer, beside those of the system. */
+                ca_file?: {
+                    name: string;
+                    text: string;
+                };
+                /**
+                 * @description Audiences beside the URL of each endpoint, and the namespaces where they count.
+                 * @default []
+                 */
+                audiences: {
+                    value: string;
+                    for: [
+                        "*"
+                    ] | string[];
+                }[];
+                /**
+                 * @description Audiences of the management listener.
+                 * @default []
+                 */
+                management_audiences: string[];
+                /**
+                 * @default [
+                 *       "RS256",
+                 *       "ES256",
+                 *       "EdDSA",
+                 *       "Ed25519"
+                 *     ]
+                 */
+                algorithms: ("RS256" | "RS384" | "RS512" | "PS256" | "PS384" | "PS512" | "ES256" | "ES384" | "ES512" | "EdDSA" | "Ed25519")[];
+                /**
+                 * @description Longest time between `iat` and `exp`.
+                 * @default 24
+                 */
+                max_lifetime_hours: number;
+                /**
+                 * @description Claim with the id: its name, or a path with dots.
+                 * @default sub
+                 */
+                user: string;
+                /**
+                 * @description Claims with groups.
+                 * @default []
+                 */
+                groups: string[];
+                /** @description Claim that names the human across sources. */
+                person?: string;
+                /** @description Tokens in which a value of the claim matches one of these globs are those of service accounts. */
+                service_account?: {
+                    claim: string;
+                    values: string[];
+                };
+                /** @description Public client with which people sign in to console and CLI. At most one issuer. */
+                sign_in?: {
+                    client_id: string;
+                    /**
+                     * @default [
+                     *       "openid",
+                     *       "profile",
+                     *       "email"
+                     *     ]
+                     */
+                    scopes: string[];
+                    /**
+                     * @description When a sign-in ends, however often it is used.
+                     * @default 12
+                     */
+                    max_hours: number;
+                };
+            }[];
+            /**
+             * @description Service accounts with a long random key.
+             * @default []
+             */
+            keys: {
+                /** @description Id of the service account. */
+                name: string;
+                /** @description Hash of the key; two while it is exchanged. `sluice keys create` prints key and hash. */
+                sha256: string[];
+                /** @default [] */
+                groups: string[];
+                /**
+                 * @description Namespaces where it counts.
+                 * @default [
+                 *       "*"
+                 *     ]
+                 */
+                for: [
+                    "*"
+                ] | string[];
+                /**
+                 * @description Whether it counts on the management listener.
+                 * @default false
+                 */
+                management: boolean;
+                /**
+                 * Format: date
+                 * @description Last day on which it counts, in UTC.
+                 */
+                expires?: string;
+            }[];
+            /** @description Groups with a role on the management listener; `*` is every authenticated principal. */
+            roles?: {
+                admin?: string[];
+                operator?: string[];
+                auditor?: string[];
+                viewer?: string[];
+            };
+        };
+        IdentityChange: {
+            identity: components["schemas"]["IdentityInput"];
+            /** @description Expected active revision; CONFLICT if it differs. 0 expects none. */
+            expected_revision?: number;
+        };
+        IdentityInput: {
+            /**
+             * @description Whether a request may have no credential.
+             * @default allow
+             * @enum {string}
+             */
+            anonymous?: "allow" | "deny";
+            /**
+             * @description `anonymous: deny` covers the inference listener too.
+             * @default false
+             */
+            inference?: boolean;
+            /** @description Headers of an authenticating proxy. */
+            proxy?: {
+                /**
+                 * @description Ids and groups of this source have no prefix. At most one source.
+                 * @default false
+                 */
+                bare?: boolean;
+                /** @description Peers whose headers are believed. */
+                trusted: (string)[];
+                /**
+                 * @description Header with the id.
+                 * @default x-forwarded-user
+                 */
+                user?: string;
+                /** @description Header with the groups, separated by commas. */
+                groups?: string;
+                /** @description Header that names the human across sources. */
+                person?: string;
+                /**
+                 * @description Globs over the id: these are service accounts.
+                 * @default []
+                 */
+                service_accounts?: string[];
+                /**
+                 * @description Takes the headers alone, whatever credential comes with them.
+                 * @default false
+                 */
+                ignore_authorization?: boolean;
+            };
+            /** @description Issuers of bearer tokens (JWT), which are verified here. */
+            tokens?: {
+                /** @description Prefix of its ids and groups. */
+                name: string;
+                /**
+                 * @description Ids and groups of this source have no prefix. At most one source.
+                 * @default false
+                 */
+                bare?: boolean;
+                /**
+                 * Format: uri
+                 * @description Value of the claim `iss`, from whose metadata the keys are read.
+                 */
+                issuer: string;
+                /**
+                 * Format: uri
+                 * @description Where the service itself reaches the issuer, if clients use another URL.
+                 */
+                upstream_issuer?: string;
+                /** @description Where the keys are, instead of the metadata of the issuer. */
+                jwks_url?: string | {
+                    name: string;
+                    text: string;
+                };
+                /** @description Certificates (PEM) that are trusted for the issuer, beside those of the system. */
+                ca_file?: {
+                    name: string;
+                    text: string;
+                };
+                /**
+                 * @description Audiences beside the URL of each endpoint, and the namespaces where they count.
+                 * @default []
+                 */
+                audiences?: {
+                    value: string;
+                    for: [
+                        "*"
+                    ] | string[];
+                }[];
+                /**
+                 * @description Audiences of the management listener.
+                 * @default []
+                 */
+                management_audiences?: string[];
+                /**
+                 * @default [
+                 *       "RS256",
+                 *       "ES256",
+                 *       "EdDSA",
+                 *       "Ed25519"
+                 *     ]
+                 */
+                algorithms?: ("RS256" | "RS384" | "RS512" | "PS256" | "PS384" | "PS512" | "ES256" | "ES384" | "ES512" | "EdDSA" | "Ed25519")[];
+                /** @description Longest time between `iat` and `exp`. */
+                max_lifetime_hours?: number;
+                /**
+                 * @description Claim with the id: its name, or a path with dots.
+                 * @default sub
+                 */
+                user?: string;
+                /**
+                 * @description Claims with groups.
+                 * @default []
+                 */
+                groups?: string[];
+                /** @description Claim that names the human across sources. */
+                person?: string;
+                /** @description Tokens in which a value of the claim matches one of these globs are those of service accounts. */
+                service_account?: {
+                    claim: string;
+                    values: string[];
+                };
+                /** @description Public client with which people sign in to console and CLI. At most one issuer. */
+                sign_in?: {
+                    client_id: string;
+                    /**
+                     * @default [
+                     *       "openid",
+                     *       "profile",
+                     *       "email"
+                     *     ]
+                     */
+                    scopes?: string[];
+                    /** @description When a sign-in ends, however often it is used. */
+                    max_hours?: number;
+                };
+            }[];
+            /**
+             * @description Service accounts with a long random key.
+             * @default []
+             */
+            keys?: {
+                /** @description Id of the service account. */
+                name: string;
+                /** @description Hash of the key; two while it is exchanged. `sluice keys create` prints key and hash. */
+                sha256: string[];
+                /** @default [] */
+                groups?: string[];
+                /**
+                 * @description Namespaces where it counts.
+                 * @default [
+                 *       "*"
+                 *     ]
+                 */
+                for?: [
+                    "*"
+                ] | string[];
+                /**
+                 * @description Whether it counts on the management listener.
+                 * @default false
+                 */
+                management?: boolean;
+                /**
+                 * Format: date
+                 * @description Last day on which it counts, in UTC.
+                 */
+                expires?: string;
+            }[];
+            /** @description Groups with a role on the management listener; `*` is every authenticated principal. */
+            roles?: {
+                admin?: string[];
+                operator?: string[];
+                auditor?: string[];
+                viewer?: string[];
+            };
+        };
+        IdentityRevision: {
+            /** @description Revision number, from 1. */
+            id: number;
+            /**
+             * Format: date-time
+             * @description UTC
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description UTC; omitted if never active.
+             */
+            activated_at?: string;
+            /** @enum {string} */
+            status: "active" | "superseded" | "rejected";
+            /** @description Checksum of the content. */
+            checksum: string;
+            /**
+             * @description Source of the revision: bootstrap file or API.
+             * @enum {string}
+             */
+            origin: "startup" | "api";
+            /** @description Id of the caller. */
+            actor?: string;
+            /** @description Reason for the rejection. */
+            failure_reason?: string;
+        };
+        IdentityRevisionContent: {
+            /** @description Revision number, from 1. */
+            id: number;
+            /**
+             * Format: date-time
+             * @description UTC
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description UTC; omitted if never active.
+             */
+            activated_at?: string;
+            /** @enum {string} */
+            status: "active" | "superseded" | "rejected";
+            /** @description Checksum of the content. */
+            checksum: string;
+            /**
+             * @description Source of the revision: bootstrap file or API.
+             * @enum {string}
+             */
+            origin: "startup" | "api";
+            /** @description Id of the caller. */
+            actor?: string;
+            /** @description Reason for the rejection. */
+            failure_reason?: string;
+            identity: components["schemas"]["Identity"];
+        };
         InferenceConfig: {
             /** @description Upstream of new requests */
             upstream: string;
@@ -3614,7 +4115,7 @@ export interface components {
                 };
             };
         };
-        /** @description The request body exceeds 1 MiB, or 16 MiB for a desired state. */
+        /** @description The request body exceeds 1 MiB, 4 MiB for an identity, or 16 MiB for a desired state. */
         PayloadTooLarge: {
             headers: {
                 [name: string]: unknown;
@@ -5918,6 +6419,233 @@ export interface operations {
                         data: components["schemas"]["Evaluator"][];
                         error: null;
                         warnings?: components["schemas"]["EvaluatorWarning"][];
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            422: components["responses"]["Unprocessable"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    getIdentity: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The active settings; null if none were ever configured */
+            200: {
+                headers: {
+                    /** @description Active revision in quotes; `"0"` if there is none. */
+                    ETag: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Identity"] | null;
+                        error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    replaceIdentity: {
+        parameters: {
+            query?: {
+                /** @description Change the identity even if the caller is no admin by the new settings. Without it, such a change is `UNPROCESSABLE`. */
+                lock_out?: "allow";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["IdentityChange"];
+            };
+        };
+        responses: {
+            /** @description The active settings */
+            200: {
+                headers: {
+                    /** @description Active revision in quotes; `"0"` if there is none. */
+                    ETag: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Identity"];
+                        error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            422: components["responses"]["Unprocessable"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    listIdentityRevisions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Revisions, newest first */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["IdentityRevision"][];
+                        error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    getActiveIdentityRevision: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The revision */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["IdentityRevisionContent"];
+                        error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    getIdentityRevision: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Revision number. */
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The revision */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["IdentityRevisionContent"];
+                        error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    activateIdentityRevision: {
+        parameters: {
+            query?: {
+                /** @description Change the identity even if the caller is no admin by the new settings. Without it, such a change is `UNPROCESSABLE`. */
+                lock_out?: "allow";
+            };
+            header?: never;
+            path: {
+                /** @description Revision number. */
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ActivationInput"];
+            };
+        };
+        responses: {
+            /** @description The active settings */
+            200: {
+                headers: {
+                    /** @description Active revision in quotes; `"0"` if there is none. */
+                    ETag: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["Identity"];
+                        error: null;
                         /**
                          * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
                          * @constant

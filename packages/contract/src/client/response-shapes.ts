@@ -644,6 +644,81 @@ export const responseShapes: Readonly<Record<string, ResponseShape>> = {
       "on_error": "string"
     }
   },
+  "GET /api/v1/identity 200": {
+    "type": "object|null",
+    "members": {
+      "anonymous?": "string",
+      "inference?": "boolean",
+      "proxy?": "object",
+      "tokens?": "array",
+      "keys?": "array",
+      "roles?": "object"
+    }
+  },
+  "PUT /api/v1/identity 200": {
+    "type": "object",
+    "members": {
+      "anonymous": "string",
+      "inference": "boolean",
+      "proxy?": "object",
+      "tokens": "array",
+      "keys": "array",
+      "roles?": "object"
+    }
+  },
+  "GET /api/v1/identity/revisions 200": {
+    "list": true,
+    "type": "object",
+    "members": {
+      "id": "number",
+      "created_at": "string",
+      "activated_at?": "string",
+      "status": "string",
+      "checksum": "string",
+      "origin": "string",
+      "actor?": "string",
+      "failure_reason?": "string"
+    }
+  },
+  "GET /api/v1/identity/revisions/active 200": {
+    "type": "object",
+    "members": {
+      "id": "number",
+      "created_at": "string",
+      "activated_at?": "string",
+      "status": "string",
+      "checksum": "string",
+      "origin": "string",
+      "actor?": "string",
+      "failure_reason?": "string",
+      "identity": "object"
+    }
+  },
+  "GET /api/v1/identity/revisions/{id} 200": {
+    "type": "object",
+    "members": {
+      "id": "number",
+      "created_at": "string",
+      "activated_at?": "string",
+      "status": "string",
+      "checksum": "string",
+      "origin": "string",
+      "actor?": "string",
+      "failure_reason?": "string",
+      "identity": "object"
+    }
+  },
+  "POST /api/v1/identity/revisions/{id}/activate 200": {
+    "type": "object",
+    "members": {
+      "anonymous": "string",
+      "inference": "boolean",
+      "proxy?": "object",
+      "tokens": "array",
+      "keys": "array",
+      "roles?": "object"
+    }
+  },
   "PUT /api/v1/state 200": {
     "type": "object",
     "members": {

@@ -49,6 +49,8 @@ function simplify(schema: Schema, io: 'input' | 'output'): void {
   if (io === 'output' && schema.additionalProperties === false) delete schema.additionalProperties;
   // Zod's readonly concerns TypeScript only.
   delete schema.readOnly;
+  // No format of JSON Schema; the pattern says the same.
+  if (schema.format?.startsWith('cidr')) delete schema.format;
   if (schema.type !== 'integer') return;
   if (schema.minimum === Number.MIN_SAFE_INTEGER) delete schema.minimum;
 }

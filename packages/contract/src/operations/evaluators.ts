@@ -12,17 +12,12 @@ import {
 } from '../schemas/evaluators.ts';
 import { activationInput } from '../schemas/revisions.ts';
 import { defineOperation } from './operation.ts';
+import { REVISION_ETAG, REVISION_IF_MATCH } from './revisions.ts';
 
-/** Description of the header. */
-const ETAG = 'Active revision in quotes; `"0"` if there is none.';
 const tag = 'evaluators';
 const path = '/api/v1/evaluators';
 
 const id = z.number().int().positive().describe('Revision number.');
-
-/** Optimistic concurrency by `ETag`. */
-const IF_MATCH =
-  '`If-Match` with an earlier `ETag` fails with `CONFLICT` if another revision is active, like `expected_revision`; `*` fails if no revision is active. If both are set, both must match.';
 
 /** Whether evaluators may be skipped. */
 const query = {
@@ -39,7 +34,7 @@ const activeEvaluators = {
     'Active evaluators. `warnings` lists evaluators that were skipped because they could not be loaded, and those that cannot match a request',
   data: z.array(evaluator),
   warnings: z.array(evaluatorWarning),
-  etag: ETAG,
+  etag: REVISION_ETAG,
 } as const;
 
 /** `/api/v1/evaluators`. */
@@ -52,7 +47,7 @@ export const evaluatorOperations = {
     tag,
     summary: 'List evaluators',
     responses: {
-      200: { description: 'Active evaluators in order of execution', data: z.array(evaluator), etag: ETAG },
+      200: { description: 'Active evaluators in order of execution', data: z.array(evaluator), etag: REVISION_ETAG },
     },
     errors: [],
   }),
@@ -63,7 +58,7 @@ export const evaluatorOperations = {
     right: 'administer',
     tag,
     summary: 'Replace evaluators',
-    description: `Replaces all evaluators and compiles their actions. A changed action file takes effect with the next replacement. An evaluator whose action cannot be compiled is skipped with a warning, unless \`strict\` is set. A rejected request changes nothing. In-flight requests finish with the previous evaluators. ${IF_MATCH}`,
+    description: `Replaces all evaluators and compiles their actions. A changed action file takes effect with the next replacement. An evaluator whose action cannot be compiled is skipped with a warning, unless \`strict\` is set. A rejected request changes nothing. In-flight requests finish with the previous evaluators. ${REVISION_IF_MATCH}`,
     query,
     body: { kind: 'evaluators', schema: evaluatorsInput },
     responses: { 200: activeEvaluators },
@@ -170,7 +165,7 @@ export const evaluatorOperations = {
     pathParameter: id,
     tag,
     summary: 'Activate an evaluator revision',
-    description: `Submits the evaluators of the revision again, as a new revision. Those that were skipped when it was active may be skipped again, unless \`strict\` is set. The body is optional. ${IF_MATCH}`,
+    description: `Submits the evaluators of the revision again, as a new revision. Those that were skipped when it was active may be skipped again, unless \`strict\` is set. The body is optional. ${REVISION_IF_MATCH}`,
     query,
     body: { kind: 'activation', schema: activationInput, optional: true },
     responses: { 200: activeEvaluators },

@@ -3,6 +3,7 @@ import { promptOperations, resourceOperations, toolOperations } from './entries.
 import { evaluatorOperations } from './evaluators.ts';
 import { eventOperations } from './events.ts';
 import { forwardOperations } from './forwards.ts';
+import { identityOperations } from './identity.ts';
 import { inferenceOperations } from './inference.ts';
 import { logOperations } from './logs.ts';
 import { maintenanceOperations } from './maintenance.ts';
@@ -24,6 +25,7 @@ export const operations = {
   prompts: promptOperations,
   services: serviceOperations,
   evaluators: evaluatorOperations,
+  identity: identityOperations,
   state: stateOperations,
   toolCalls: toolCallOperations,
   tasks: taskOperations,

@@ -1,5 +1,7 @@
 import { z } from 'zod';
 import { namespaceName } from './fields.ts';
+import { coerceRawNumber } from './json.ts';
+import { expectedRevision, revision } from './revisions.ts';
 
 /** Name of a source of principals: a prefix of their ids, so without a slash. */
 const sourceName = z
@@ -95,7 +97,9 @@ const tokenIssuer = z.strictObject({
     .describe('Audiences beside the URL of each endpoint, and the namespaces where they count.'),
   management_audiences: z.array(audience).default([]).describe('Audiences of the management listener.'),
   algorithms: z.array(z.enum(ALGORITHMS)).min(1).readonly().default(['RS256', 'ES256', 'EdDSA', 'Ed25519']),
-  max_lifetime_hours: z.number().positive().max(8_760).default(24).describe('Longest time between `iat` and `exp`.'),
+  max_lifetime_hours: coerceRawNumber(z.number().positive().max(8_760))
+    .default(24)
+    .describe('Longest time between `iat` and `exp`.'),
   user: claimPath.default('sub').describe('Claim with the id: its name, or a path with dots.'),
   groups: z.array(claimPath).default([]).describe('Claims with groups.'),
   person: claimPath.optional().describe('Claim that names the human across sources.'),
@@ -107,13 +111,18 @@ const tokenIssuer = z.strictObject({
     .strictObject({
       client_id: z.string().min(1).max(256),
       scopes: names.default(['openid', 'profile', 'email']),
-      max_hours: z.number().positive().max(720).default(12).describe('When a sign-in ends, however often it is used.'),
+      max_hours: coerceRawNumber(z.number().positive().max(720))
+        .default(12)
+        .describe('When a sign-in ends, however often it is used.'),
     })
     .optional()
     .describe('Public client with which people sign in to console and CLI. At most one issuer.'),
 });
 
-/** Who calls: proofs that are accepted on the listeners, and roles on the management listener. */
+/**
+ * Who calls: proofs that are accepted on the listeners, and roles on the management listener. It has no secret: keys are stored as
+ * hashes, and tokens are verified with public keys.
+ */
 export const identity = z.strictObject({
   anonymous: z.enum(['allow', 'deny']).default('allow').describe('Whether a request may have no credential.'),
   inference: z.boolean().default(false).describe('`anonymous: deny` covers the inference listener too.'),
@@ -126,6 +135,22 @@ export const identity = z.strictObject({
     .optional()
     .describe('Groups with a role on the management listener; `*` is every authenticated principal.'),
 });
+
+/** Body of `PUT /api/v1/identity`. */
+export const identityInput = z
+  .object({ identity: identity.meta({ id: 'IdentityInput' }), expected_revision: expectedRevision })
+  .meta({ id: 'IdentityChange' });
+
+/** The active settings in responses. */
+export const activeIdentity = identity.meta({ id: 'Identity' });
+
+/** Revision of the identity settings. */
+export const identityRevision = revision.meta({ id: 'IdentityRevision' });
+
+/** Revision with its settings. */
+export const identityRevisionContent = revision
+  .extend({ identity: activeIdentity })
+  .meta({ id: 'IdentityRevisionContent' });
 
 /** See {@link identity}. */
 export type IdentitySettings = z.output<typeof identity>;

@@ -117,12 +117,11 @@ async function start(
 
 /** Announces where the service can be reached: in the log, to other replicas and to the command line. */
 async function announceStart(
-  { config, logger, files, open, secrets, replica, replicaId }: Parts,
+  { config, logger, files, open, secrets, replica, replicaId, identity: { settings: identity } }: Parts,
   addresses: Service['addresses'],
 ): Promise<void> {
   const log = logger.target('service');
   const { persist, proxies, pipeline } = config;
-  const { identity } = config.bootstrap;
   await replica?.announce(addresses.peer);
   log.info('started', { ...startFields(config), ...(replica && { replica: replicaId }) });
   log.info('listening', addresses);

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { openAsBlob } from 'node:fs';
 import { access, open, readdir, readFile, rm, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { IDENTITY_REVISIONS } from '../management/identity/identity-revisions.ts';
 import { SessionStore } from '../mcp/sessions/session-store.ts';
 import { sessionKeyIn } from '../mcp/sessions/sessions.ts';
 import { EVALUATOR_REVISIONS } from '../policy/evaluator-revisions.ts';
@@ -20,8 +21,9 @@ import { hostProcesses, takeLock } from '../registry/store/lock.ts';
 import { RECORDS_FILE, ReadRecords } from '../registry/store/record-file.ts';
 import { memoryLog, type RecordLog } from '../registry/store/record-log.ts';
 import { REGISTRY_FORMAT } from '../registry/store/registry-file.ts';
-import { LogRevisionStore } from '../registry/store/revision-store.ts';
-import { StoreError, type StoreLog } from '../registry/store/store.ts';
+import { LogRevisionStore, revisionRecords } from '../registry/store/revision-store.ts';
+import type { Revisions } from '../registry/store/revisions.ts';
+import { type RecordedPut, StoreError, type StoreLog } from '../registry/store/store.ts';
 import { VERSION } from '../telemetry/version.ts';
 import { defaultDataFolder } from './config/environment.ts';
 
@@ -159,12 +161,34 @@ async function requireRecords(bytes: Buffer): Promise<void> {
   await readRecords(memoryLog(records.puts()));
 }
 
-/** The sessions and evaluators in the records of a folder. Throws {@link CorruptFileError}. */
-export async function readRecords(log: RecordLog) {
+/** What is stored beside the registry: sessions, and the revisions of evaluators and identity. */
+export interface Records {
+  readonly sessions: SessionStore;
+  readonly revisions: Revisions;
+  readonly identity: Revisions;
+}
+
+/** Loads the records of a service. Throws the error of what cannot be used. */
+export async function loadRecords(log: RecordLog): Promise<Records> {
   const sessions = new SessionStore();
+  await sessions.open(log);
+  const revisions = await new LogRevisionStore(log, EVALUATOR_REVISIONS).load();
+  return { sessions, revisions, identity: await new LogRevisionStore(log, IDENTITY_REVISIONS).load() };
+}
+
+/** Records, as they are written elsewhere. */
+export function recordsOf({ sessions, revisions, identity }: Records): Iterable<RecordedPut>[] {
+  return [
+    ...sessions.records(),
+    revisionRecords(revisions, EVALUATOR_REVISIONS),
+    revisionRecords(identity, IDENTITY_REVISIONS),
+  ];
+}
+
+/** The records of a folder. Throws {@link CorruptFileError}. */
+export async function readRecords(log: RecordLog): Promise<Records> {
   try {
-    await sessions.open(log);
-    return { sessions, revisions: await new LogRevisionStore(log, EVALUATOR_REVISIONS).load() };
+    return await loadRecords(log);
   } catch (error) {
     throw new CorruptFileError(RECORDS_FILE, `cannot be used: ${errorReason(error)}`, { cause: error });
   }

@@ -19,6 +19,7 @@ import { StateEvents } from '../telemetry/state-events.ts';
 import { VERSION } from '../telemetry/version.ts';
 import { InFlightCalls } from '../upstreams/in-flight-calls.ts';
 import type { Config } from './config/config.ts';
+import { openIdentity } from './identity.ts';
 import type { Replica } from './replica.ts';
 import { openLogs, openRegistry, openSealer } from './storage.ts';
 
@@ -68,7 +69,7 @@ export async function openCore(options: CoreOptions) {
     },
   });
   const identity = closing(
-    new Identity(config.bootstrap.identity, {
+    new Identity(undefined, {
       publicUrl: config.publicUrl?.href,
       // Keys are fetched at once, but the client needs the identity.
       fetch: (request) => Promise.resolve().then(() => fetchFromIssuer(egress, request)),
@@ -82,6 +83,7 @@ export async function openCore(options: CoreOptions) {
     ...storage,
     closing,
     identity,
+    identityRevisions: closing(await openIdentity({ ...storage, registry, identity })),
     registry,
     storedBlocks,
     blocks: storedBlocks.blocks,

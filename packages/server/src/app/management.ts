@@ -42,7 +42,7 @@ export async function openManagement(parts: Parts, { chains, listening }: Listen
       metricSource,
       checkFiles: () => checkFiles(config, state.startedAt),
       addresses: () => state.addresses,
-      ready: () => state.ready,
+      ready: () => state.ready && !identity.isSuspended,
       hasDatabase: () => shared?.isConnected ?? true,
       peers: replica?.peers,
       replicas: async () => (replica && sharing ? await replica.list(sharing) : []),

@@ -1,9 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ConfigError } from '../http/settings.ts';
-import { SessionStore } from '../mcp/sessions/session-store.ts';
-import { EVALUATOR_REVISIONS } from '../policy/evaluator-revisions.ts';
-import { recordsOf } from '../registry/draft.ts';
+import { recordsOf as registryRecords } from '../registry/draft.ts';
 import { Registry } from '../registry/registry.ts';
 import { FileLog } from '../registry/store/file-log.ts';
 import { diskFiles, errorCode, type Files, replaceFile, systemClock } from '../registry/store/files.ts';
@@ -15,8 +13,6 @@ import { inspect } from '../registry/store/postgres/schema.ts';
 import { RECORDS_FILE, RECORDS_FORMAT } from '../registry/store/record-file.ts';
 import { REGISTRY_FORMAT } from '../registry/store/registry-file.ts';
 import { SNAPSHOT_NAME as REGISTRY_FILE } from '../registry/store/registry-reader.ts';
-import { LogRevisionStore, revisionRecords } from '../registry/store/revision-store.ts';
-import type { Revisions } from '../registry/store/revisions.ts';
 import {
   type RecordedPut,
   SECTIONS,
@@ -26,13 +22,15 @@ import {
   type StoreLog,
 } from '../registry/store/store.ts';
 import { VERSION } from '../telemetry/version.ts';
-import { fillFolder, readRecords, requireEmpty } from './backup.ts';
+import { fillFolder, loadRecords, type Records, readRecords, recordsOf, requireEmpty } from './backup.ts';
 import { parseDatabase } from './config/environment.ts';
 
 export { ConfigError, type DatabaseSettings, parseDatabase, StoreError };
 
 /** Number of records by kind. `unusable` are those that are kept although this version cannot use them. */
-export type MigrationCounts = Readonly<Record<Section | 'unusable' | 'evaluator_revisions' | 'sessions', number>>;
+export type MigrationCounts = Readonly<Record<Section | 'unusable' | 'evaluator_revisions' | 'sessions', number>> & {
+  readonly identity_revisions?: number;
+};
 
 /** What to migrate. */
 export interface MigrationOptions {
@@ -45,10 +43,8 @@ export interface MigrationOptions {
 }
 
 /** The state of a service. */
-interface Content {
+interface Content extends Records {
   readonly registry: Registry;
-  readonly revisions: Revisions;
-  readonly sessions: SessionStore;
 }
 
 /**
@@ -87,7 +83,7 @@ function notEmpty(): StoreError {
   );
 }
 
-function countsOf({ registry: { current }, revisions, sessions }: Content): MigrationCounts {
+function countsOf({ registry: { current }, revisions, identity, sessions }: Content): MigrationCounts {
   const count = (kind: 'tool' | 'resource' | 'prompt') => current.entries(kind, { shadowed: true }).length;
   return {
     namespaces: current.namespaces.size,
@@ -98,6 +94,7 @@ function countsOf({ registry: { current }, revisions, sessions }: Content): Migr
     services: current.services.all.length,
     unusable: SECTIONS.reduce((sum, section) => sum + (current.unusable.get(section)?.size ?? 0), 0),
     evaluator_revisions: revisions.list.length,
+    ...(identity.list.length > 0 && { identity_revisions: identity.list.length }),
     sessions: sessions.sessions.entries().length,
   };
 }
@@ -132,11 +129,9 @@ async function readFolder(folder: string, log: StoreLog): Promise<Content> {
 }
 
 async function writeFolder(folder: string, content: Content, log: StoreLog): Promise<void> {
-  const { registry, revisions, sessions } = content;
   await fillFolder(folder, log, async (files) => {
-    const records = RECORDS_FORMAT.write([...sessions.records(), revisionRecords(revisions, EVALUATOR_REVISIONS)], 1);
-    await replaceFile(files, join(folder, RECORDS_FILE), records);
-    await replaceFile(files, join(folder, REGISTRY_FILE), REGISTRY_FORMAT.write([registry.records()], 1));
+    await replaceFile(files, join(folder, RECORDS_FILE), RECORDS_FORMAT.write(recordsOf(content), 1));
+    await replaceFile(files, join(folder, REGISTRY_FILE), REGISTRY_FORMAT.write([content.registry.records()], 1));
   });
 }
 
@@ -154,19 +149,14 @@ async function readDatabase(database: Database, log: StoreLog): Promise<Content>
   if (live > 0) log.warn('replicas are using the database: the folder will not contain their later changes', { live });
   const registry = new Registry(shared);
   for (const problem of await registry.load()) log.warn(problem);
-  const revisions = await new LogRevisionStore(shared, EVALUATOR_REVISIONS).load();
-  const sessions = new SessionStore();
-  await sessions.open(shared);
-  return { registry, revisions, sessions };
+  return { registry, ...(await loadRecords(shared)) };
 }
 
 /** Writes everything in one commit, unless another process writes first. */
 async function writeDatabase(database: Database, content: Content, log: StoreLog): Promise<void> {
-  const { registry, revisions, sessions } = content;
   const changes: RecordedPut[] = [
-    ...recordsOf(registry.current),
-    ...revisionRecords(revisions, EVALUATOR_REVISIONS),
-    ...sessions.records().flatMap((records) => [...records]),
+    ...registryRecords(content.registry.current),
+    ...recordsOf(content).flatMap((records) => [...records]),
   ];
   const shared = new ReplicatedLog({ database, log, version: VERSION });
   try {

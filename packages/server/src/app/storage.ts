@@ -1,4 +1,5 @@
 import { TokenSealer } from '@sluice/protocol/seal';
+import { IDENTITY_REVISIONS } from '../management/identity/identity-revisions.ts';
 import { newSessionKey, sessionKeyIn } from '../mcp/sessions/sessions.ts';
 import { ActionFiles } from '../policy/action-loader.ts';
 import { EVALUATOR_REVISIONS } from '../policy/evaluator-revisions.ts';
@@ -52,7 +53,7 @@ export async function openLogs(
   const options = { ...parts, lock, recover: persist.recover };
   return {
     registryLog: closing(await FileLog.open({ ...options, format: REGISTRY_FORMAT })),
-    records: closing(await FileLog.open(options)),
+    records: closing(await FileLog.open({ ...options, required: [IDENTITY_REVISIONS.section] })),
   };
 }
 

@@ -68,6 +68,30 @@ export function unconfiguredIdentity(): ActiveIdentity {
 /** What an identity needs from outside. */
 export type IdentityParts = Omit<IssuerParts, 'turns'>;
 
+const SUSPENDED: Rejected = {
+  kind: 'rejected',
+  status: 503,
+  reason: 'this replica cannot read who may call: install the release that has stored it',
+  headers: ['Retry-After', '5'],
+  cause: 'the active identity cannot be read',
+};
+
+/** Returns what is decided while the active settings cannot be read: nobody may do anything. */
+export function suspendedIdentity(earlier: ActiveIdentity): ActiveIdentity {
+  const { settings, droppedHeaders, receivedHeaders = NONE, addressOf, ignored } = earlier;
+  return {
+    settings,
+    may: () => false,
+    droppedHeaders,
+    receivedHeaders,
+    addressOf,
+    ignored,
+    close: () => earlier.close(),
+    requirementOf: () => 'required',
+    authenticate: () => SUSPENDED,
+  };
+}
+
 const IS_BEARER = /^bearer +(\S+)$/i;
 
 const MISPLACED: Rejected = {

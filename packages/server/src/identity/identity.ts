@@ -6,6 +6,7 @@ import {
   type IdentityParts,
   type Served,
   type ServedListener,
+  suspendedIdentity,
   unconfiguredIdentity,
 } from './active-identity.ts';
 import type { Authenticate, Authenticated, ReceivedHead, Rejected, Requirement } from './authenticator.ts';
@@ -46,6 +47,8 @@ export interface ListenerIdentity {
 export class Identity {
   readonly #parts: IdentityParts;
   #active: ActiveIdentity;
+  /** Whether all requests are rejected, see {@link suspend}. */
+  isSuspended = false;
   /** Requests that earlier settings have ignored. */
   #ignoredBefore = 0;
 
@@ -86,13 +89,30 @@ export class Identity {
   replace(settings: IdentitySettings | undefined): void {
     const earlier = this.#active;
     this.#active = this.#activate(settings, earlier);
-    if (!settings) earlier.close();
+    if (!settings || this.isSuspended) earlier.close();
+    this.isSuspended = false;
     this.#ignoredBefore += earlier.ignored ?? 0;
   }
 
   /** Ends what the settings have begun. */
   close(): void {
     this.#active.close();
+  }
+
+  /** Rejects all requests (503), until settings can be read again that this process cannot. */
+  suspend(): void {
+    if (!this.isSuspended) this.#active = suspendedIdentity(this.#active);
+    this.isSuspended = true;
+  }
+
+  /** Whether the caller of a management request could administer by other settings: its own credential is verified by them. */
+  async administers(settings: IdentitySettings, head: ReceivedHead): Promise<boolean> {
+    const other = new ConfiguredIdentity(settings, this.#parts);
+    const listener = { served: 'management', namespaceOf: () => undefined } as const;
+    const [found] = await Promise.allSettled([other.authenticate(listener, head)]);
+    other.close();
+    if (found.status === 'rejected' || found.value.kind === 'rejected') return false;
+    return other.may(found.value.principal, 'administer');
   }
 
   /** Returns the identity of a listener. `namespaceOf`: the namespace whose endpoint a target is. */

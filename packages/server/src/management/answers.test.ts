@@ -204,6 +204,23 @@ test('every operation returns each of its statuses in the documented form', asyn
   await answers(404, `POST ${revisions}/9/activate`);
   await answers(422, `POST ${revisions}/2/activate`);
 
+  const identity = '/api/v1/identity';
+  const settings = { keys: [{ name: 'k', sha256: ['0'.repeat(64)] }] };
+  await answers(200, `GET ${identity}`);
+  await answers(404, `GET ${identity}/revisions/active`);
+  await answers(200, `PUT ${identity}`, { identity: settings });
+  await answers(200, `GET ${identity}`);
+  await answers(409, `PUT ${identity}`, { identity: settings, expected_revision: 7 });
+  await answers(422, `PUT ${identity}`, { identity: { roles: { admin: ['none'] } } });
+  await answers(200, `GET ${identity}/revisions`);
+  await answers(200, `GET ${identity}/revisions/active`);
+  await answers(200, `GET ${identity}/revisions/2`);
+  await answers(404, `GET ${identity}/revisions/3`);
+  await answers(200, `POST ${identity}/revisions/1/activate`);
+  await answers(409, `POST ${identity}/revisions/1/activate`, { expected_revision: 1 });
+  await answers(404, `POST ${identity}/revisions/9/activate`);
+  await answers(422, `POST ${identity}/revisions/2/activate`);
+
   const state = 'PUT /api/v1/state';
   await answers(200, `${state}?dry_run=true`, { namespaces: [{ name: 'n' }], tools: [{ ...TOOL, name: 'n' }] });
   await answers(409, state, { namespaces: [{ name: 'n' }] }, { 'if-match': '"other"' });

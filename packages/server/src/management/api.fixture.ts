@@ -1,4 +1,4 @@
-import type { DryRunResult, Evaluator } from '@sluice/contract';
+import type { DryRunResult, Evaluator, IdentitySettings } from '@sluice/contract';
 import { request } from 'undici';
 import type { TestContext } from 'vitest';
 import { StoredBlocks } from '../access/stored-blocks.ts';
@@ -9,6 +9,7 @@ import { EgressProxies } from '../http/client/egress-proxies.ts';
 import { Secrets } from '../http/secrets/secrets.ts';
 import { listen } from '../http/server.ts';
 import type { Authenticate } from '../identity/authenticator.ts';
+import { Identity } from '../identity/identity.ts';
 import { ANONYMOUS, toStored } from '../identity/principal.ts';
 import { proxyHeaders } from '../identity/proxy-headers.ts';
 import type { May } from '../identity/roles.ts';
@@ -47,6 +48,7 @@ import { TaskEvents } from '../upstreams/mcp/tasks/events.ts';
 import type { Task } from '../upstreams/mcp/tasks/task.ts';
 import type { TaskRecord } from '../upstreams/mcp/tasks/task-record.ts';
 import { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
+import { IdentityRevisions } from './identity/identity-revisions.ts';
 import { LegacyBackendProxy } from './legacy-backend.ts';
 import { Plugins } from './plugins.ts';
 import { Management, managementTelemetry } from './server.ts';
@@ -108,6 +110,11 @@ export interface EvaluatorSettings {
 export interface ApiSettings {
   readonly authenticate?: Authenticate;
   readonly may?: May;
+  /** Decides who makes requests, in place of the two above. */
+  readonly identity?: Identity;
+  readonly identityStore?: RevisionStore;
+  /** `identity` in the configuration of the service. */
+  readonly configured?: IdentitySettings;
   readonly corsOrigin?: string;
   readonly allowedHosts?: readonly string[];
   readonly ready?: () => boolean;
@@ -216,6 +223,15 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     log: logger.target('service::evaluator'),
   });
   await evaluators.start(configured);
+  const identity = settings.identity ?? new Identity(undefined);
+  const identityRevisions = new IdentityRevisions({
+    identity,
+    store: settings.identityStore ?? memoryRevisionStore(),
+    conflicts: () => [],
+    forwardConflicts: () => [],
+    log,
+  });
+  await identityRevisions.start(settings.configured);
   const bindings = new NamespaceBindings(registry);
   const metrics = new ServiceMetrics();
   // There are neither probes nor calls.
@@ -284,12 +300,17 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     interactions,
     inference,
     evaluators,
+    identityRevisions,
     bindings,
     log,
     bodies: new BodyBudget(),
     telemetry: managementTelemetry({ metrics: requestMetrics, logger, tracing: undefined }),
-    identity: { authenticate: settings.authenticate ?? proxyHeaders() },
-    may: settings.may,
+    identity: settings.identity
+      ? identity.forListener('management')
+      : { authenticate: settings.authenticate ?? proxyHeaders() },
+    get may() {
+      return settings.identity ? identity.may : settings.may;
+    },
     legacyBackend,
     ready,
     hasDatabase: () => true,
@@ -340,6 +361,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
       bindings.close();
       await tasks.close();
       await evaluators.close();
+      await identityRevisions.close();
       await schemas.close();
       await registry.close();
     },

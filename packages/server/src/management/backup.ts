@@ -7,6 +7,7 @@ import { REGISTRY_FORMAT } from '../registry/store/registry-file.ts';
 import { revisionRecords } from '../registry/store/revision-store.ts';
 import { VERSION } from '../telemetry/version.ts';
 import type { ManagementContext } from './context.ts';
+import { IDENTITY_REVISIONS } from './identity/identity-revisions.ts';
 import type { Router } from './router.ts';
 
 /** `/api/v1/backup`: what to back up, without keys and secrets. */
@@ -24,10 +25,15 @@ export function backupRoutes(router: Router, context: ManagementContext): void {
 }
 
 /** All files as of one moment: nothing is awaited between them, and each is built over immutable state. */
-function backupSources({ registry, evaluators, sessionStore }: ManagementContext): BackupSource[] {
+function backupSources(context: ManagementContext): BackupSource[] {
+  const { registry, evaluators, identityRevisions, sessionStore } = context;
   const entries = registry.records();
   const { nextGeneration } = registry.log;
-  const records = [...sessionStore.records(), revisionRecords(evaluators.history.stored, EVALUATOR_REVISIONS)];
+  const records = [
+    ...sessionStore.records(),
+    revisionRecords(evaluators.history.stored, EVALUATOR_REVISIONS),
+    revisionRecords(identityRevisions.history.stored, IDENTITY_REVISIONS),
+  ];
   return [
     { name: 'registry.json', slices: () => REGISTRY_FORMAT.write([entries], nextGeneration) },
     { name: RECORDS_FILE, slices: () => RECORDS_FORMAT.write(records, 1) },

@@ -1,4 +1,4 @@
-import type { DiagnosticCheck, IdentitySettings, Replica } from '@sluice/contract';
+import type { DiagnosticCheck, Replica } from '@sluice/contract';
 import type { StoredBlocks } from '../access/stored-blocks.ts';
 import type { EgressProxies } from '../http/client/egress-proxies.ts';
 import type { Peers } from '../http/peers.ts';
@@ -30,6 +30,7 @@ import type { Provision } from '../upstreams/grpc/provisioning.ts';
 import type { ForwardKinds } from '../upstreams/kinds.ts';
 import type { Task } from '../upstreams/mcp/tasks/task.ts';
 import type { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
+import type { IdentityRevisions } from './identity/identity-revisions.ts';
 import type { Plugins } from './plugins.ts';
 
 /** The part of the configuration of the service that this API uses. */
@@ -52,10 +53,7 @@ export interface ManagementConfig {
   readonly proxies: EgressProxies;
   /** Where the registry is stored; a database has no folder. */
   readonly persist: { readonly backend: string; readonly path?: string };
-  readonly bootstrap: {
-    readonly llmConnections: readonly LlmConnection[];
-    readonly identity?: IdentitySettings | undefined;
-  };
+  readonly bootstrap: { readonly llmConnections: readonly LlmConnection[] };
 }
 
 /** The parts of the service that the routes of the management API use. */
@@ -73,6 +71,7 @@ export interface ManagementContext {
   readonly serviceHealth: Pick<ServiceHealthMonitor, 'get'>;
   readonly provisionTool: Provision;
   readonly evaluators: Evaluators;
+  readonly identityRevisions: IdentityRevisions;
   readonly dryRuns: Pick<DryRuns, 'run'>;
   readonly bindings: Pick<NamespaceBindings, 'delete' | 'list' | 'set'>;
   readonly metrics: Pick<ServiceMetrics, 'snapshot'>;

@@ -44,8 +44,8 @@ export function diagnosticsRoutes(router: Router, context: ManagementContext): v
 }
 
 async function runChecks(context: ManagementContext, http: ServerRequest): Promise<DiagnosticCheck[]> {
-  const { auth, persist, proxies, bootstrap } = context.config;
-  const { identity } = bootstrap;
+  const { auth, persist, proxies } = context.config;
+  const identity = context.identityRevisions.active;
   const endpoints = await checkEndpoints(configuredEndpoints(context), proxies, context);
   const described = endpoints.map(({ endpoint, found }) => describe(endpoint, found));
   return [

@@ -17,6 +17,7 @@ const BODIES: Readonly<Record<string, object>> = {
   service: { name: 'x', address: 'h:7', serviceType: 'tool-invoker' },
   'inference configuration': { upstream: '127.0.0.1:9' },
   evaluators: { evaluators: [] },
+  identity: { identity: {} },
   'selection of tools': { enabled: true, names: ['x'] },
   'selection of resources': { enabled: true, uris: ['x:1'] },
   'selection of prompts': { enabled: true, names: ['x'] },
@@ -67,13 +68,13 @@ export function pathOf({ path, pathParameter: parameter }: Operation, name = par
 }
 
 /**
- * Creates one entry named `x` of each kind, the forward with this address, and a revision of the evaluators.
+ * Creates one entry named `x` of each kind, the forward with this address, and a revision of evaluators and identity.
  */
 export async function makeOneOfEach(api: Api, address: string): Promise<void> {
   for (const operation of allOperations) {
     if (operation.responses[201]) await make(api, operation, address);
   }
-  for (const operation of [operations.evaluators.replace, operations.blocks.set]) {
+  for (const operation of [operations.evaluators.replace, operations.identity.replace, operations.blocks.set]) {
     const { status } = await api.call(operation.method, pathOf(operation), bodyFor(operation));
     expect(status, operation.id).toBe(200);
   }

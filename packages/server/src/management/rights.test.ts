@@ -76,13 +76,24 @@ async function expectRight(right: Right, sent: Sent): Promise<void> {
 /** Rights that do not follow from the method: `read` for GET, `change_registry` for others. */
 const OTHERS: Readonly<Partial<Record<Right, readonly string[]>>> = {
   open: ['getHealth', 'getHealthAlias', 'getReadiness', 'getSession', 'signOut'],
-  read_bodies: ['listInteractions', 'listEvaluators', 'getActiveEvaluatorRevision', 'getEvaluatorRevision'],
+  read_bodies: [
+    'listInteractions',
+    'listEvaluators',
+    'getActiveEvaluatorRevision',
+    'getEvaluatorRevision',
+    'getIdentity',
+    'listIdentityRevisions',
+    'getActiveIdentityRevision',
+    'getIdentityRevision',
+  ],
   administer: [
     'replaceEvaluators',
     'dryRunEvaluator',
     'bindNamespace',
     'unbindNamespace',
     'activateEvaluatorRevision',
+    'replaceIdentity',
+    'activateIdentityRevision',
     'cancelTask',
     'clearInteractions',
     'configureInference',

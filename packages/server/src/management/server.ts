@@ -30,6 +30,7 @@ import { entryRoutes } from './entries.ts';
 import { evaluatorRoutes } from './evaluators.ts';
 import { eventRoutes } from './events.ts';
 import { forwardRoutes } from './forwards.ts';
+import { identityRoutes } from './identity/routes.ts';
 import { inferenceRoutes } from './interactions.ts';
 import { isLegacyPath, type LegacyBackendProxy } from './legacy-backend.ts';
 import { logRoutes } from './logs.ts';
@@ -86,6 +87,7 @@ const ROUTES: readonly ((router: Router, context: ManagementContext) => void)[] 
   serviceRoutes,
   evaluatorRoutes,
   bindingRoutes,
+  identityRoutes,
   stateRoutes,
   pluginRoutes,
   prometheusRoutes,
@@ -334,6 +336,7 @@ export class Management {
       http,
       path,
       principal,
+      head,
       address: head.address,
       name: route.name,
       origin: { actor: principal, reason: route.operation },

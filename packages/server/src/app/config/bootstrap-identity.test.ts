@@ -266,7 +266,7 @@ describe('headers that say who calls', () => {
     [TOKENS, 'authorization'],
   ])('cannot be forwarded: %s with %s', async (yaml, name) => {
     expect(await errorOf(yaml, { ...PUBLIC_URL, SERVICE_FORWARD_HEADERS: `x-tenant, ${name}` })).toBe(
-      `SERVICE_FORWARD_HEADERS: ${name.toLowerCase()} must not be forwarded to upstreams: with identity in the bootstrap file, this service reads it as a credential; remove it from the list`,
+      `SERVICE_FORWARD_HEADERS: ${name.toLowerCase()} must not be forwarded to upstreams: with identity, this service reads it as a credential; remove it from the list`,
     );
   });
 

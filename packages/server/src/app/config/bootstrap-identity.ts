@@ -126,38 +126,39 @@ export function environmentProblems(
     ),
     ...(found.length > 0
       ? [
-          `SERVICE_FORWARD_HEADERS: ${found.join(', ')} must not be forwarded to upstreams: with identity in the bootstrap file, this service reads it as a credential; remove it from the list`,
+          `SERVICE_FORWARD_HEADERS: ${found.join(', ')} must not be forwarded to upstreams: with identity, this service reads it as a credential; remove it from the list`,
         ]
       : []),
   ];
 }
 
-/** Throws {@link ConfigError} if the environment does not fit `identity` of the bootstrap file. */
-export function requireEnvironment(
-  environment: Parameters<typeof environmentProblems>[1],
-  settings: IdentitySettings | undefined,
-): void {
-  const [problem] = settings ? environmentProblems(settings, environment) : [];
-  if (problem !== undefined) throw new ConfigError(problem);
-}
-
 /**
- * Throws {@link ConfigError} if a filter rewrites paths before the namespace is taken from them: a request is authenticated for the
- * path that it has on arrival.
+ * Returns the filters that rewrite paths before the namespace is taken from them: a request is authenticated for the path that it has
+ * on arrival.
  */
-export function requireOriginalPaths(
-  { listeners }: Pick<LoadedPipeline, 'listeners'>,
-  settings: IdentitySettings | undefined,
-): void {
-  if (!settings) return;
-  for (const { filters } of listeners) {
+function pathProblems({ listeners }: Pick<LoadedPipeline, 'listeners'>): string[] {
+  return listeners.flatMap(({ filters }) => {
     const end = filters.findLastIndex(({ settings: { filter } }) => filter === 'service_namespace');
     const found = filters.slice(0, Math.max(end, 0)).find(({ settings: { filter } }) => filter === 'path_rewrite');
-    if (!found) continue;
-    throw new ConfigError(
-      `${found.at}: path_rewrite must not precede service_namespace: with identity, requests are authenticated for the path that clients send; move the filter behind it, or remove it`,
-    );
-  }
+    if (!found) return [];
+    return `${found.at}: path_rewrite must not precede service_namespace: with identity, requests are authenticated for the path that clients send; move the filter behind it, or remove it`;
+  });
+}
+
+/** The settings of the service that identity settings have to work with. */
+type OtherSettings = Parameters<typeof environmentProblems>[1] & {
+  readonly pipeline: Pick<LoadedPipeline, 'listeners'>;
+};
+
+/** Returns what of the other settings of the service these do not work with. */
+export function settingsProblems(settings: IdentitySettings, others: OtherSettings): string[] {
+  return [...environmentProblems(settings, others), ...pathProblems(others.pipeline)];
+}
+
+/** Throws {@link ConfigError} if other settings do not work with `identity` of the bootstrap file. */
+export function requireOtherSettings(others: OtherSettings, settings: IdentitySettings | undefined): void {
+  const [problem] = settings ? settingsProblems(settings, others) : [];
+  if (problem !== undefined) throw new ConfigError(problem);
 }
 
 /** Returns a warning for each condition and route of the pipeline that is never met: these headers are removed before it. */

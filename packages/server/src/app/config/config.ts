@@ -10,7 +10,7 @@ import { VERSION } from '../../telemetry/version.ts';
 import type { CallSettings } from '../../upstreams/grpc/grpc-client.ts';
 import { ForwardKinds } from '../../upstreams/kinds.ts';
 import { type BootstrapFile, loadBootstrapFile } from './bootstrap-file.ts';
-import { removedHeaderWarnings, requireEnvironment, requireOriginalPaths } from './bootstrap-identity.ts';
+import { removedHeaderWarnings, requireOtherSettings } from './bootstrap-identity.ts';
 import { type Environment, parseEnvironment, resolveBridgeGrpc } from './environment.ts';
 import { type OpenTelemetrySettings, parseOpenTelemetry } from './open-telemetry.ts';
 import { loadPipeline } from './pipeline/load.ts';
@@ -73,8 +73,7 @@ export async function loadConfig(
   const pipeline = await loadPipeline(pipelinePath, environment);
   const { warnings, bridgeGrpc, ...bootstrap } = await loadBootstrapFile(flags.serviceConfig, cwd, kinds);
   await requireApiKeys(bootstrap, secrets);
-  requireEnvironment(environment, bootstrap.identity);
-  requireOriginalPaths(pipeline, bootstrap.identity);
+  requireOtherSettings({ ...environment, pipeline }, bootstrap.identity);
   const conditions = removedHeaderWarnings(pipeline, bootstrap.identity);
   return {
     kind: 'run',

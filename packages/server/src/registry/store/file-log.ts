@@ -23,6 +23,8 @@ export interface FileLogOptions {
   readonly lock?: Pick<DataFolder, 'isLocked' | 'checkWritable'>;
   /** True with SERVICE_PERSIST_RECOVER=rename: corrupt files are set aside instead of aborting the start. */
   readonly recover?: boolean;
+  /** Sections whose records are never set aside, not even with others in a corrupt file. */
+  readonly required?: readonly string[];
   /** Minimum length of a journal that is compacted while the log is open. Default: 256 KiB. */
   readonly compactFromBytes?: number | undefined;
   /** Defaults to the system clock. */
@@ -93,11 +95,11 @@ export class FileLog implements RecordLog {
   }
 
   async add(consumer: LogConsumer): Promise<void> {
-    const { sections } = consumer;
+    const { sections, isRequired = false } = consumer;
     try {
       await this.#unclaimed.load(consumer);
     } catch (error) {
-      await this.#startWithout(sections, error);
+      await this.#startWithout({ sections, isRequired }, error);
       return this.add(consumer);
     }
     for (const section of sections) this.#unclaimed.delete(section);
@@ -155,16 +157,21 @@ export class FileLog implements RecordLog {
 
   /** Renames files that are corrupt. Throws {@link StoreError} unless that is allowed, and helps. */
   async #setAside(error: CorruptFileError): Promise<void> {
-    const { folder, recover, log } = this.#options;
+    const { folder, recover, log, required = [] } = this.#options;
     if (!recover) throw startError(folder, error);
     const problem = `${folder}/${error.file} ${error.message}`;
     log.error(problem);
-    if ((await this.#file.setAside(error.file, this.#clock.now())) === 0)
-      throw new StoreError(problem, { cause: error });
+    const texts = required.map((section) => JSON.stringify(section));
+    const renamed = await this.#file.setAside(error.file, this.#clock.now(), texts);
+    if (renamed === undefined) throw error.asStoreError(folder, `restore a backup: ${required} are never set aside`);
+    if (renamed === 0) throw new StoreError(problem, { cause: error });
   }
 
   /** Removes records that their consumer cannot use, and copies or renames the file with them. Throws as {@link #setAside}. */
-  async #startWithout(sections: readonly string[], cause: unknown): Promise<void> {
+  async #startWithout(
+    { sections, isRequired }: Required<Pick<LogConsumer, 'sections' | 'isRequired'>>,
+    cause: unknown,
+  ): Promise<void> {
     const { folder, recover, files, log } = this.#options;
     const { snapshotName, hasOneConsumer } = this.#format;
     if (hasOneConsumer) {
@@ -175,7 +182,9 @@ export class FileLog implements RecordLog {
       return this.#load();
     }
     const problem = `has ${sections.join(', ')} that cannot be used: ${errorReason(cause)}`;
-    if (!recover) throw startError(folder, new CorruptFileError(snapshotName, problem, { cause }));
+    const corrupt = new CorruptFileError(snapshotName, problem, { cause });
+    if (isRequired) throw corrupt.asStoreError(folder, 'restore a backup, or start the release that has written them');
+    if (!recover) throw startError(folder, corrupt);
     const copy = `${snapshotName}.corrupt-${this.#clock.now()}`;
     try {
       // The start has compacted the journal into it.

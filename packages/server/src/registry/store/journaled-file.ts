@@ -161,14 +161,20 @@ export class JournaledFile {
 
   /**
    * Renames a corrupt file and everything that depends on it: for the snapshot all journals, for a journal the ones after it. They
-   * share the time, so that they can be repaired together. Returns the number of renamed files.
+   * share the time, so that they can be repaired together. Returns the number of renamed files; undefined if none was, since one has
+   * one of these texts.
    */
-  async setAside(corrupt: string, now: number): Promise<number> {
+  async setAside(corrupt: string, now: number, unless: readonly string[] = []): Promise<number | undefined> {
     const { files, folder, log } = this.#options;
     const from = this.#generationOf(corrupt) ?? 0;
     const journals = (await this.#generations()).filter((generation) => generation >= from);
     let renamed = 0;
-    for (const name of new Set([corrupt, ...journals.map((generation) => this.#nameOf(generation))])) {
+    const names = new Set([corrupt, ...journals.map((generation) => this.#nameOf(generation))]);
+    for (const name of unless.length === 0 ? [] : names) {
+      const bytes = await ifExists(files.read(join(folder, name)));
+      if (unless.some((text) => bytes?.includes(text))) return undefined;
+    }
+    for (const name of names) {
       const aside = `${name}.corrupt-${now}`;
       const renaming = files.rename(join(folder, name), join(folder, aside)).then(() => true);
       if (!(await ifExists(renaming))) continue;

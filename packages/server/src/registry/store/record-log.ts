@@ -4,6 +4,8 @@ import type { Commit, Conflict, RecordedPut, StoredChange, StoredRecords } from 
 export interface LogConsumer {
   /** The sections of its records. */
   readonly sections: readonly string[];
+  /** Whether the service does not run without its records: they are never set aside, not even those that cannot be read. */
+  readonly isRequired?: boolean;
   /** Makes commits of other replicas visible, in order. */
   apply(changes: readonly StoredChange[]): Promise<void>;
   /**

@@ -25,7 +25,7 @@ export interface RevisionHistoryOptions<Content> {
   /** Makes the active revision effective, which another replica has stored. */
   readonly adopt: (active: Revision) => Promise<void> | void;
   /** Called when another replica has stored revisions that this one cannot read. */
-  readonly onUnreadable?: () => void;
+  readonly onUnreadable?: () => Promise<void> | void;
   /** Returns epoch milliseconds; replaceable in tests. */
   readonly now?: (() => number) | undefined;
 }
@@ -60,6 +60,10 @@ export class RevisionHistory<Content> {
   constructor(options: RevisionHistoryOptions<Content>) {
     this.#options = options;
     this.#now = options.now ?? Date.now;
+  }
+
+  get kind(): RevisionKind<Content> {
+    return this.#options.kind;
   }
 
   /** Newest first. */

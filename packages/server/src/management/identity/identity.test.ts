@@ -1,0 +1,158 @@
+import { identity as schema } from '@sluice/contract';
+import { createServiceKey, hashServiceKey } from '@sluice/contract/service-key';
+import { expect, type TestContext, test } from 'vitest';
+import { Identity } from '../../identity/identity.ts';
+import { type ApiSettings, startApi } from '../api.fixture.ts';
+
+const PATH = '/api/v1/identity';
+const ADMIN = createServiceKey();
+const AUDITOR = createServiceKey();
+const OPERATOR = createServiceKey();
+
+function keyOf(name: string, key: string, more: object = {}) {
+  return { name, sha256: [hashServiceKey(key) ?? ''], groups: [name], management: true, ...more };
+}
+const ROLES = { admin: ['keys/admin'], auditor: ['keys/auditor'], operator: ['keys/operator'] };
+const KEYS = [keyOf('admin', ADMIN), keyOf('auditor', AUDITOR), keyOf('operator', OPERATOR)];
+const SETTINGS = { keys: KEYS, roles: ROLES };
+const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
+
+/** An API with these settings, and functions that call it as the admin. */
+async function start(context: TestContext, settings: ApiSettings = {}) {
+  const api = await startApi(context, { identity: new Identity(undefined), ...settings });
+  return {
+    api,
+    get: (path = '', key = ADMIN) => api.call('GET', PATH + path, undefined, bearer(key)),
+    put: (identity: unknown, { query = '', headers = {}, ...more }: PutOptions = {}) =>
+      api.call('PUT', PATH + query, { identity, ...more }, { ...bearer(ADMIN), ...headers }),
+    activate: (id: number, { query = '', body = {} }: { query?: string; body?: object } = {}) =>
+      api.call('POST', `${PATH}/revisions/${id}/activate${query}`, body, bearer(ADMIN)),
+  };
+}
+
+interface PutOptions {
+  readonly query?: string;
+  readonly headers?: Record<string, string>;
+  readonly expected_revision?: number;
+}
+
+test('without settings there are none, and the first ones need lock_out=allow from a caller without a credential', async (context) => {
+  const { get, put, api } = await start(context);
+  expect(await get()).toMatchObject({ status: 200, data: null, error: null, headers: { etag: '"0"' } });
+  const refused = await api.call('PUT', PATH, { identity: SETTINGS });
+  expect(refused).toMatchObject({
+    status: 422,
+    error: { code: 'UNPROCESSABLE', details: [{ path: 'identity.roles.admin' }] },
+  });
+  expect((await api.call('GET', `${PATH}/revisions`)).data).toMatchObject([{ id: 1, status: 'rejected' }]);
+  expect(await put(SETTINGS, { query: '?lock_out=allow' })).toMatchObject({ status: 200, headers: { etag: '"2"' } });
+  expect(await get('', AUDITOR)).toMatchObject({
+    status: 200,
+    data: { ...SETTINGS, anonymous: 'allow', tokens: [] },
+    headers: { etag: '"2"' },
+  });
+});
+
+test('they count for the next request, also of who could administer before', async (context) => {
+  const { put, get } = await start(context, { configured: parsed(SETTINGS) });
+  const successor = createServiceKey();
+  const keys = [keyOf('admin', successor), ...KEYS.slice(1)];
+  expect(await put({ ...SETTINGS, keys })).toMatchObject({ status: 422 });
+  expect((await put({ ...SETTINGS, keys }, { query: '?lock_out=allow' })).status).toBe(200);
+  expect((await get()).status).toBe(401);
+  expect((await get('', successor)).status).toBe(200);
+});
+
+test.for([
+  ['auditor', AUDITOR, 200, 403],
+  ['operator', OPERATOR, 403, 403],
+  ['nobody', createServiceKey(), 401, 401],
+] as const)('%s', async ([_who, key, reads, changes], context) => {
+  const { api, get } = await start(context, { configured: parsed(SETTINGS) });
+  for (const path of ['', '/revisions', '/revisions/active', '/revisions/1'])
+    expect((await get(path, key)).status, path).toBe(reads);
+  expect((await api.call('PUT', PATH, { identity: SETTINGS }, bearer(key))).status).toBe(changes);
+  expect((await api.call('POST', `${PATH}/revisions/1/activate`, {}, bearer(key))).status).toBe(changes);
+});
+
+test('invalid settings are rejected with all paths, and change nothing', async (context) => {
+  const { put, get } = await start(context, { configured: parsed(SETTINGS) });
+  const invalid = {
+    anonymus: 'deny',
+    keys: [{ name: 'A', sha256: ['x'] }],
+    tokens: [{ name: 't', issuer: 'https://id.example', algorithms: ['HS256'] }],
+  };
+  const answer = await put(invalid);
+  expect(answer).toMatchObject({ status: 422, error: { code: 'UNPROCESSABLE' } });
+  const paths = (Object(answer.error).details as { path: string }[]).map(({ path }) => path);
+  expect(paths.toSorted()).toEqual([
+    'identity.anonymus',
+    'identity.keys.0.name',
+    'identity.keys.0.sha256.0',
+    'identity.tokens.0.algorithms.0',
+  ]);
+  // What does not fit together is stored as a rejected revision.
+  expect(await put({ ...SETTINGS, roles: { admin: ['keys/none'] } })).toMatchObject({
+    status: 422,
+    error: { details: [{ path: 'identity.roles.admin' }] },
+  });
+  expect((await put({ keys: [...KEYS, KEYS[0]], roles: ROLES })).error).toMatchObject({
+    details: [{ path: 'identity.keys.3.name' }, { path: 'identity.keys.3.sha256.0' }],
+  });
+  expect((await get('/revisions')).data).toMatchObject([{ status: 'rejected' }, { status: 'rejected' }, { id: 1 }]);
+  expect((await get()).headers.etag).toBe('"1"');
+});
+
+test.for([
+  ['', {}, 'request body required'],
+  ['{', {}, 'invalid identity JSON'],
+  ['{"identity":{}, "identity":{}}', {}, 'invalid identity JSON'],
+  ['{"identity":{},"expected_revision":-1}', {}, 'expected_revision'],
+  ['{"identity":{}}', { 'if-match': 'x' }, 'If-Match'],
+] as const)('%s is malformed', async ([body, headers, message], context) => {
+  const { api } = await start(context, { configured: parsed(SETTINGS) });
+  const answer = await api.call('PUT', PATH, body, { ...bearer(ADMIN), ...headers });
+  expect(answer).toMatchObject({ status: 400, error: { message: expect.stringContaining(message) } });
+});
+
+test('a change of another revision than expected is a conflict', async (context) => {
+  const { put, activate, get } = await start(context, { configured: parsed(SETTINGS) });
+  for (const options of [{ expected_revision: 2 }, { headers: { 'if-match': '"2"' } }])
+    expect((await put(SETTINGS, options)).status).toBe(409);
+  expect((await activate(1, { body: { expected_revision: 2 } })).status).toBe(409);
+  expect((await put(SETTINGS, { expected_revision: 1, headers: { 'if-match': '"1"' } })).status).toBe(200);
+  expect((await get('/revisions')).data).toHaveLength(2);
+});
+
+test('an earlier revision can be activated, as a new one, but not if its caller would be no admin', async (context) => {
+  const { put, activate, get } = await start(context, { configured: parsed(SETTINGS) });
+  const more = { ...SETTINGS, roles: { ...ROLES, viewer: ['*'] } };
+  await put(more);
+  expect(await activate(1)).toMatchObject({ status: 200, data: SETTINGS, headers: { etag: '"3"' } });
+  expect((await get('/revisions/active')).data).toMatchObject({
+    id: 3,
+    origin: 'api',
+    actor: 'keys/admin',
+    identity: SETTINGS,
+  });
+  expect((await get('/revisions/active')).data).not.toHaveProperty('skipped');
+  expect((await get('/revisions/2')).data).toMatchObject({ status: 'superseded', identity: more });
+  for (const id of [0, 9]) expect((await activate(id)).status).toBe(404);
+  expect((await get('/revisions/9')).status).toBe(404);
+
+  const keys = [keyOf('admin', createServiceKey()), ...KEYS];
+  keys.splice(1, 1);
+  await put({ ...SETTINGS, keys: [...keys, keyOf('second', ADMIN)], roles: { ...ROLES, admin: ['keys/second'] } });
+  await put(SETTINGS);
+  expect((await activate(4)).status).toBe(200);
+  await put({ ...SETTINGS, keys: KEYS.slice(1), roles: { admin: ['keys/auditor'] } }, { query: '?lock_out=allow' });
+});
+
+test('settings without roles keep every caller an admin', async (context) => {
+  const { put } = await start(context, { configured: parsed(SETTINGS) });
+  expect((await put({})).status).toBe(200);
+});
+
+function parsed(settings: object) {
+  return schema.parse(settings);
+}

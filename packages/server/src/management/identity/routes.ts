@@ -1,0 +1,55 @@
+import { type IdentitySettings, jsonObject, operations, identity as schema, validate } from '@sluice/contract';
+import { parseBody } from '../body.ts';
+import type { ManagementContext } from '../context.ts';
+import { dataResponse } from '../responses.ts';
+import { actorOf, expectedOf, requireRevisionId, revisionRoutes, revisionTag } from '../revisions.ts';
+import type { ApiRequest, Router } from '../router.ts';
+import { type IdentityChange, invalidIdentity } from './identity-revisions.ts';
+
+const { get, replace, activate } = operations.identity;
+
+/** Members of settings that do not match their schema are as wrong as others: UNPROCESSABLE, with all problems. */
+const shape = replace.body.schema.extend({ identity: jsonObject });
+
+/** `/api/v1/identity`. */
+export function identityRoutes(router: Router, { identityRevisions: revisions }: ManagementContext): void {
+  const { history } = revisions;
+  const respond = (settings: IdentitySettings | undefined, unconfirmed?: readonly string[]) =>
+    dataResponse(JSON.stringify(settings ?? null), { headers: revisionTag(history.activeId), unconfirmed });
+
+  router.add(get, () => respond(revisions.active));
+
+  router.add(replace, async (request, body) => {
+    const submitted = parseBody(body, shape, replace.body);
+    const settings = parseIdentity(submitted.identity);
+    const { unconfirmed } = await revisions.replace(settings, {
+      ...changeOf(request),
+      ...expectedOf(request, submitted),
+    });
+    return respond(settings, unconfirmed);
+  });
+
+  router.addWithBody(activate, async (request) => {
+    const change = { ...changeOf(request), ...expectedOf(request, request.body) };
+    const { unconfirmed } = await revisions.activate(requireRevisionId(request.name), change);
+    return respond(revisions.active, unconfirmed);
+  });
+
+  revisionRoutes(router, operations.identity, history);
+}
+
+/** Parses settings. OperationError UNPROCESSABLE with all problems. */
+export function parseIdentity(submitted: unknown): IdentitySettings {
+  const result = validate(schema, submitted);
+  if ('value' in result) return result.value;
+  throw invalidIdentity(result.issues);
+}
+
+/** Who changes the identity, and must be admin afterwards. */
+export function changeOf({
+  principal,
+  head,
+  query,
+}: Pick<ApiRequest<'lock_out'>, 'principal' | 'head' | 'query'>): Pick<IdentityChange, 'actor' | 'admin'> {
+  return { actor: actorOf(principal), admin: query('lock_out') === 'allow' ? undefined : head };
+}
