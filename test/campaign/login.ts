@@ -1,10 +1,8 @@
-import { existsSync, readdirSync } from 'node:fs';
-import { join } from 'node:path';
 import { findBrowser } from '../fixtures/browser.ts';
 import { PROGRAM_CACHE } from '../fixtures/programs.ts';
 import { loginChecks } from '../login/checks.ts';
 import { startLogin } from '../login/environment.ts';
-import { installKeycloak, startKeycloak } from '../login/keycloak.ts';
+import { findJava, installKeycloak, startKeycloak } from '../login/keycloak.ts';
 import { buildOauth2Proxy, VERSION } from '../login/oauth2-proxy.ts';
 import type { Campaign } from './campaign.ts';
 
@@ -54,13 +52,3 @@ export const loginCampaign: Campaign = {
     return { passed, report: report.join('\n') };
   },
 };
-
-/** A Java of version 21 or later. */
-function findJava(): string | undefined {
-  const folder = '/usr/lib/jvm';
-  if (!existsSync(folder)) return undefined;
-  const homes = readdirSync(folder).filter(
-    (name) => Number(/(?:temurin-|java-|openjdk-|jdk-)(\d+)/.exec(name)?.[1]) >= 21,
-  );
-  return homes.map((name) => join(folder, name)).find((home) => existsSync(join(home, 'bin/java')));
-}

@@ -1,5 +1,6 @@
 import { ATTACK_CHECKS } from './attack-checks.ts';
 import type { LoginCheck } from './environment.ts';
+import { IDENTITY_CHECKS } from './identity-checks.ts';
 import { TRAP_CHECKS } from './trap-checks.ts';
 import { COMMAND_LINE_CHECKS, streamsLast, USE_CHECKS } from './use-checks.ts';
 
@@ -9,5 +10,6 @@ export const loginChecks = (streamMs: number): readonly LoginCheck[] => [
   streamsLast(streamMs),
   ...COMMAND_LINE_CHECKS,
   ...ATTACK_CHECKS,
+  ...IDENTITY_CHECKS,
   ...TRAP_CHECKS,
 ];

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { copyFile, mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -14,6 +14,16 @@ export const VERSION = '26.7.3';
 const REGISTRY = 'https://repo1.maven.org/maven2/org/keycloak/keycloak-quarkus-dist';
 const REALM = 'http://localhost:8180/realms/sluice';
 const ADMIN = 'http://localhost:8180/admin/realms/sluice';
+
+/** A Java of version 21 or later. */
+export function findJava(): string | undefined {
+  const folder = '/usr/lib/jvm';
+  if (!existsSync(folder)) return undefined;
+  const homes = readdirSync(folder).filter(
+    (name) => Number(/(?:temurin-|java-|openjdk-|jdk-)(\d+)/.exec(name)?.[1]) >= 21,
+  );
+  return homes.map((name) => join(folder, name)).find((home) => existsSync(join(home, 'bin/java')));
+}
 
 /** Downloads Keycloak from Maven Central, once per version and machine; returns its folder. */
 export async function installKeycloak(cache: string): Promise<string> {

@@ -9,7 +9,7 @@ const REALM = '/realms/sluice';
 const ENDPOINTS = '/protocol/openid-connect';
 
 /** Access tokens as the realm of the deployment has them. */
-const RESOURCE: ResourceServer = {
+const RESOURCE: ResourceServer & { audience: string } = {
   scope: '',
   audience: 'sluice',
   accessTokenFormat: 'jwt',
@@ -17,8 +17,14 @@ const RESOURCE: ResourceServer = {
   jwt: { sign: { alg: 'RS256' } },
 };
 
-/** Starts an independent provider with the addresses, clients, users and tokens of the realm of the deployment. */
-export async function startOidcProvider(secrets: Variables): Promise<IdentityProvider> {
+/**
+ * Starts an independent provider with the addresses, clients, users and tokens of the realm of the deployment. `audienceOf`: audience
+ * of the tokens for a resource that a client names.
+ */
+export async function startOidcProvider(
+  secrets: Variables,
+  audienceOf: (resource: string) => string = () => RESOURCE.audience,
+): Promise<IdentityProvider> {
   const server = createServer();
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -45,7 +51,7 @@ export async function startOidcProvider(secrets: Variables): Promise<IdentityPro
       resourceIndicators: {
         enabled: true,
         defaultResource: () => 'urn:sluice',
-        getResourceServerInfo: () => RESOURCE,
+        getResourceServerInfo: (_context, resource) => ({ ...RESOURCE, audience: audienceOf(resource) }),
         useGrantedResource: () => true,
       },
     },

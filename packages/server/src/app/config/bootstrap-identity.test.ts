@@ -33,6 +33,8 @@ const HASH = 'ab'.repeat(32);
 const PROXY = 'identity: { proxy: { trusted: [10.0.0.0/8], user: x-user } }';
 const KEYS = `identity: { keys: [{ name: nightly, sha256: [${HASH}] }] }`;
 const TOKENS = 'identity: { tokens: [{ name: corp, issuer: "https://id.example.com" }] }';
+const [x, y] = ['xc1', 'ybH'].map((start) => start.padEnd(43, 'A'));
+const KEYS_FILE = JSON.stringify({ keys: [{ kty: 'EC', crv: 'P-256', x, y }] });
 const PUBLIC_URL = { SERVICE_PUBLIC_URL: 'https://agents.example.com' };
 
 describe('identity', () => {
@@ -168,8 +170,6 @@ identity:
 describe('tokens', () => {
   const withMember = (member: string) => TOKENS.replace('name:', `${member}, name:`);
   const issuerOf = async (yaml: string) => (await configOf(yaml, PUBLIC_URL)).bootstrap.identity?.tokens[0];
-  const [x, y] = ['xc1', 'ybH'].map((start) => start.padEnd(43, 'A'));
-  const KEYS_FILE = JSON.stringify({ keys: [{ kty: 'EC', crv: 'P-256', x, y }] });
   const { cert } = localhostCertificate;
 
   it('need the URL of the service, which is their audience', async () => {
@@ -342,10 +342,11 @@ describe('an example of the documentation starts the service', () => {
     return [...text.matchAll(/```yaml\n(identity:\n[\s\S]*?)```/g)].map(([, yaml = '']) => [page, yaml] as const);
   });
 
-  it('there are some', () => expect(examples.length).toBeGreaterThan(3));
+  it('there are some', () => expect(examples.length).toBeGreaterThan(10));
 
   it.each(examples)('%s: %s', async (_page, yaml) => {
-    const { bootstrap, warnings } = await configOf(yaml);
+    await writeFile(join(folder, 'keys.json'), KEYS_FILE);
+    const { bootstrap, warnings } = await configOf(yaml, PUBLIC_URL);
     expect([typeof bootstrap.identity, warnings]).toEqual(['object', []]);
   });
 });
