@@ -3,6 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createSigner, keySet, sign } from '../packages/server/src/identity/signed-tokens.fixture.ts';
 import {
   startWorkingService,
   type WorkingService,
@@ -26,7 +27,24 @@ const IDENTITY = ['x-forwarded-user', 'x-auth-request-user'];
 const SECRET = `$\{env:SERVICE_SECRET_OWN}`;
 const OWN = 'own-secret';
 const credentialHeaders = new Set(['authorization', 'x-sluice-authorization', ...IDENTITY]);
+const ISSUER = 'https://id.example.com';
+const signer = await createSigner();
+const AUDIENCES = ['api://all', 'api://admin'];
+const NOW = Math.floor(Date.now() / 1_000);
+const TOKEN = await sign(signer, { iss: ISSUER, sub: 'ann', aud: AUDIENCES, iat: NOW, exp: NOW + 3_600, marked: MARK });
+/** In its signature: what is written of a token has it, unlike one of its claims. */
+const TOKEN_MARK = TOKEN.slice(-40, -20);
+const EACH = new RegExp(`${MARK}|${TOKEN_MARK}`);
 const SETTINGS = {
+  tokens: [
+    {
+      name: 'corp',
+      issuer: ISSUER,
+      jwks_url: keySet(signer),
+      audiences: [{ value: AUDIENCES[0], for: ['*'] }],
+      management_audiences: [AUDIENCES[1]],
+    },
+  ],
   proxy: { trusted: ['192.0.2.1/32'], user: 'x-user' },
   keys: [{ name: 'marked', sha256: [createHash('sha256').update(KEY).digest('hex')], management: true }],
 };
@@ -35,12 +53,14 @@ const SETTINGS = {
 const IDENTITY_LINES = IDENTITY.flatMap((name) => [name, name.toUpperCase(), name.replaceAll('-', '_')]);
 const IDENTITY_HEADERS = Object.fromEntries(IDENTITY_LINES.map((name, at) => [name, `${MARK}-${at}`]));
 const CREDENTIAL = `Bearer ${KEY}`;
-const MARKED = {
+const markedWith = (credential: string) => ({
   ...IDENTITY_HEADERS,
-  authorization: CREDENTIAL,
-  'x-sluice-authorization': CREDENTIAL,
+  authorization: credential,
+  'x-sluice-authorization': credential,
   'x-passed': 'yes',
-};
+});
+const MARKED = markedWith(CREDENTIAL);
+const MARKED_TOKEN = markedWith(`Bearer ${TOKEN}`);
 
 let folder: string;
 let upstream: RawUpstream;
@@ -66,6 +86,7 @@ beforeAll(async () => {
   const tap = () => startTappedBackend((_arrived, response) => void response.end('{}'));
   [legacy, model, provider] = await Promise.all([tap(), tap(), tap()]);
   const env = {
+    SERVICE_PUBLIC_URL: 'https://agents.example.com',
     SERVICE_CLASSIC_URL: legacy.url,
     SERVICE_INFERENCE_UPSTREAM: `127.0.0.1:${model.port}`,
     SERVICE_AUTH_ISSUER: 'https://id.example/realms/r',
@@ -174,6 +195,26 @@ describe('marked credentials', () => {
     expect(provider.received).not.toContain(MARK);
   });
 
+  it('reach no other server as tokens, but a model gets its own credential', async () => {
+    const client = modernClient(service.url());
+    expect(reply(await sent(client.call('tools/call', '{"name":"echo"}', MARKED_TOKEN)))).toContain('done');
+    await sent(client.call('tools/call', '{"name":"forecast","arguments":{}}', MARKED_TOKEN));
+    const [legacyBefore, modelBefore] = [legacy.requests.length, model.requests.length];
+    await sent(send(`${service.management}/api/v1/data-store`, 'PATCH', MARKED_TOKEN, '{}'));
+    const models = `http://${service.addresses.inference}/v1/models`;
+    const own = 'Bearer model-key';
+    await sent(send(models, 'GET', { ...MARKED_TOKEN, authorization: own }));
+    // On the inference listener, a token in Authorization is that of the model.
+    await sent(send(models, 'GET', { authorization: MARKED_TOKEN.authorization.slice(0, 60) }));
+    expect([legacy.requests.length - legacyBefore, model.requests.length - modelBefore]).toEqual([1, 2]);
+    expect(received(legacy)).not.toContain('authorization');
+    const [first, second] = model.requests.slice(modelBefore).map(({ headers }) => headers);
+    expect(first).toContain(own);
+    expect(second).toContain(MARKED_TOKEN.authorization.slice(0, 60));
+    for (const each of [legacy, model]) expect(each.received).not.toContain(TOKEN_MARK);
+    expect(JSON.stringify([upstream.seen, capability.tools])).not.toContain(TOKEN_MARK);
+  });
+
   it('are in no response, log line, event or interaction, also of requests that are rejected', async () => {
     const { port } = new URL(service.mcp);
     const lines = IDENTITY_LINES.map((name) => `${name}: ${MARK}\r\n`).join('');
@@ -197,15 +238,18 @@ describe('marked credentials', () => {
       'metrics',
       'default/mcp',
     ]) {
-      for (const base of [service.mcp, service.management, `http://${service.addresses.inference}`]) {
+      const inference = `http://${service.addresses.inference}`;
+      for (const base of [service.mcp, service.management, inference]) {
         await sent(send(`${base}/${path}`, 'GET', MARKED));
+        const { authorization, ...others } = MARKED_TOKEN;
+        await sent(send(`${base}/${path}`, 'GET', base === inference ? others : { ...others, authorization }));
       }
     }
     for (const path of ['tool-calls', 'interactions', 'metrics', 'forwards', 'logs'])
-      expect(JSON.stringify(await service.manage('GET', `/${path}`))).not.toContain(MARK);
-    for (const { text, headers } of responses) expect(text + JSON.stringify(headers)).not.toContain(MARK);
+      expect(JSON.stringify(await service.manage('GET', `/${path}`))).not.toMatch(EACH);
+    for (const { text, headers } of responses) expect(text + JSON.stringify(headers)).not.toMatch(EACH);
     expect(service.log.length).toBeGreaterThan(20);
-    expect(service.log.filter((line) => line.includes(MARK))).toEqual([]);
-    for (const backend of [legacy, model]) expect(backend.received).not.toContain(MARK);
+    expect(service.log.filter((line) => EACH.test(line))).toEqual([]);
+    for (const backend of [legacy, model]) expect(backend.received).not.toMatch(EACH);
   });
 });
