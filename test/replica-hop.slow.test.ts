@@ -5,7 +5,8 @@ import { connect as connectTcp, createServer as createTcpServer, type Socket } f
 import { connect as connectTls, createServer as createTlsServer } from 'node:tls';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { PEER_LISTENER, peerKey, peerServerTls } from '../packages/server/src/http/peer-client.ts';
-import { encodePrincipal, PEER_PRINCIPAL } from '../packages/server/src/identity/peer.ts';
+import { authenticated } from '../packages/server/src/identity/authenticator.ts';
+import { encodeAuthenticated, PEER_PRINCIPAL } from '../packages/server/src/identity/peer.ts';
 import { createUser } from '../packages/server/src/identity/principal.ts';
 import { connectingTo, openFaultyProxy } from '../packages/server/testing/faulty-proxy.ts';
 import {
@@ -193,7 +194,10 @@ test.each([
   const call = await nextSamplingCall();
   const { state, keys } = await inputRequired(asking);
   const answer = `{"${keys[0]}":{"role":"assistant","model":"m3"}}`;
-  const forged = { [PEER_PRINCIPAL]: encodePrincipal(createUser('ann', 'proxy')) ?? '', [PEER_LISTENER]: 'mcp' };
+  const forged = {
+    [PEER_PRINCIPAL]: encodeAuthenticated(authenticated(createUser('ann', 'proxy'))) ?? '',
+    [PEER_LISTENER]: 'mcp',
+  };
   for (const headers of [forged, { ...forged, 'x-forwarded-user': 'ben' }]) {
     const foreign = new InteractiveClient(b.url(), undefined, headers).retry(state, answer);
     expect(await failure(foreign)).toMatchObject({ code: -32602 });

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { getCACertificates } from 'node:tls';
 import type { Implementation } from '@sluice/protocol/mcp/message';
 import { StoredBlocks } from '../access/stored-blocks.ts';
+import { AdmittedRequests } from '../http/admitted-requests.ts';
 import { collectResponse } from '../http/client/collect-response.ts';
 import { Egress } from '../http/client/egress.ts';
 import { UpstreamSockets } from '../http/client/upstream-sockets.ts';
@@ -68,6 +69,7 @@ export async function openCore(options: CoreOptions) {
       return identity.droppedHeaders;
     },
   });
+  const calls = closing(new InFlightCalls({ idleMs, totalMs }));
   const identity = closing(
     new Identity(undefined, {
       publicUrl: config.publicUrl?.href,
@@ -91,7 +93,8 @@ export async function openCore(options: CoreOptions) {
     interactions,
     replica,
     replicaId: shared?.members.id ?? randomBytes(6).toString('base64url'),
-    calls: closing(new InFlightCalls({ idleMs, totalMs })),
+    calls,
+    admitted: new AdmittedRequests(calls),
     sealer: await openSealer(storage),
     secrets: new Secrets(config.secrets),
     egress,

@@ -25,8 +25,8 @@ export type Listeners = ReturnType<typeof createListeners>;
 
 /** Creates the servers of the pipeline's listeners with their chains, and that for other replicas. */
 export function createListeners(parts: Parts) {
-  const { config, logger, registry, events, requests, replica, identity, blocks, sockets, toolCalls, interactions } =
-    parts;
+  const { config, logger, registry, events, requests, replica, identity, admitted, blocks } = parts;
+  const { sockets, toolCalls, interactions } = parts;
   const { pipeline, allowedHosts, corsOrigin, publicUrl, auth } = config;
   const guard = createHostOriginGuard({ allowedHosts, corsOrigin, publicUrl });
   const chainParts = chainPartsOf(parts);
@@ -41,7 +41,7 @@ export function createListeners(parts: Parts) {
   const openResponses = new OpenResponses(parts.openResponseTimes);
   const bodies = new BodyBudget(config.maxBodiesBytes);
   const serving = { events, openResponses, logger, requests, registry, bodies, publicUrl, blocks };
-  const listening = { ...serving, guard, connections, identity, auth };
+  const listening = { ...serving, guard, connections, identity, admitted, auth };
   const servers = chains.map(({ listener, chain }) => {
     const allow = listener.name === INFERENCE_LISTENER ? pipeline.inferenceAllow : undefined;
     return { listener, server: pipelineListener(listener, { ...listening, chain, allow }) };

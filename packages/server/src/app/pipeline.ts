@@ -1,5 +1,6 @@
 import { INVALID_REQUEST } from '@sluice/protocol/mcp/constants';
 import type { MessageLimits } from '@sluice/protocol/mcp/message';
+import type { AdmittedRequests } from '../http/admitted-requests.ts';
 import type { BodyBudget } from '../http/body-budget.ts';
 import { compile, conditional, type NamedFilter } from '../http/chain.ts';
 import { cors, corsHeaders } from '../http/filters/cors.ts';
@@ -132,6 +133,7 @@ export interface PipelineListenerOptions {
   readonly guard: HostOriginGuard;
   readonly identity: Identity;
   readonly blocks?: Pick<Blocks, 'isBlocked'> | undefined;
+  readonly admitted?: AdmittedRequests | undefined;
   /** The identity provider, whose endpoints are open. */
   readonly auth: AuthIssuer | undefined;
   readonly events: EventStore;
@@ -155,7 +157,7 @@ export const READ_TIMEOUT_MS = 300_000;
 /** The server of one of the pipeline's listeners. The caller listens and closes. */
 export function pipelineListener(listener: LoadedListener, options: PipelineListenerOptions): HttpServer {
   const { name, keyPair, readTimeoutMs, maxConnections } = listener;
-  const { guard, requests, allow, connections, publicUrl, auth, blocks } = options;
+  const { guard, requests, allow, connections, publicUrl, auth, blocks, admitted } = options;
   const servesMcp = hasMcp(listener);
   const identity = options.identity.forListener(servesMcp ? 'mcp' : 'inference', (target) =>
     namespaceSegment(pathOf(target, publicUrl)),
@@ -184,6 +186,7 @@ export function pipelineListener(listener: LoadedListener, options: PipelineList
       authenticate: identity.authenticate,
       identity,
       blocks,
+      admitted,
       requires: ({ method, target }) => {
         const { requirement } = identity;
         return requirement && isOpen(method, pathOf(target, publicUrl)) ? 'open' : requirement;
@@ -248,7 +251,10 @@ function managementView(consoleUrl: PublicUrl | undefined): (exchange: McpExchan
 
 /** What the serving of requests needs of a listener. */
 export interface ServingParts
-  extends Omit<PipelineListenerOptions, 'allow' | 'guard' | 'requests' | 'connections' | 'identity' | 'auth'> {
+  extends Omit<
+    PipelineListenerOptions,
+    'allow' | 'guard' | 'requests' | 'connections' | 'identity' | 'admitted' | 'auth'
+  > {
   readonly telemetry: RequestTelemetry;
 }
 

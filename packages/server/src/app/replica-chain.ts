@@ -5,7 +5,7 @@ import { REPLICA_LISTENER } from '../exchange/exchange.ts';
 import { followedBy } from '../http/chain.ts';
 import { rpcError } from '../http/outcome.ts';
 import type { PeerClient, PeerRequest } from '../http/peer-client.ts';
-import { encodePrincipal } from '../identity/peer.ts';
+import { encodeAuthenticated } from '../identity/peer.ts';
 import type { McpExchange, McpFilter, McpOutcome } from '../mcp/exchange.ts';
 import type { EventStore } from '../mcp/sessions/event-store.ts';
 import type { ReplicatedLog } from '../registry/store/postgres/replicated-log.ts';
@@ -147,10 +147,10 @@ function replicaIn(idText: string | undefined): string | undefined {
 
 /** Undefined if the other replica would not accept the principal. */
 function peerRequest(
-  { head, path, query, headers, principal: caller }: McpExchange,
+  { head, path, query, headers, authenticated }: McpExchange,
   listener: string,
 ): PeerRequest | undefined {
-  const principal = encodePrincipal(caller);
+  const principal = encodeAuthenticated(authenticated);
   if (principal === undefined) return undefined;
   return { method: head.method, target: `${path}${query}`, headers, listener, client: head.address, principal };
 }

@@ -6,6 +6,7 @@ import { formatAddress } from '../http/address.ts';
 import { drainRequestBody } from '../http/collect-body.ts';
 import { PEER_CLIENT, PEER_LISTENER, PEER_QUERIES, PeerClient, peerKey, peerServerTls } from '../http/peer-client.ts';
 import { Peers, type QueryHandlers, serveQuery } from '../http/peers.ts';
+import { namespaceSegment } from '../http/public-url.ts';
 import type { HttpServer } from '../http/server/http1-server.ts';
 import { createHttpServer } from '../http/server.ts';
 import { fromPeer } from '../identity/peer.ts';
@@ -193,6 +194,8 @@ export class Replica {
         isForReplicas: true,
         authenticate: fromPeer,
         blocks: options.blocks,
+        identity: { served: 'mcp', namespaceOf: namespaceSegment },
+        admitted: options.admitted,
         requires: ({ headers }) => (headers[PEER_LISTENER] === PEER_QUERIES ? 'open' : 'optional'),
       },
       (exchange, rejection) => {

@@ -125,6 +125,38 @@ it('a request whose client disconnects meanwhile is not served', async () => {
   ]);
 });
 
+it('a credential that was verified by replaced settings is verified again, as often as they are replaced', async () => {
+  const pending: PromiseWithResolvers<Authenticated | Rejected>[] = [];
+  const authenticate = vi.fn<Authenticate>(() => {
+    const promise = Promise.withResolvers<Authenticated | Rejected>();
+    pending.push(promise);
+    return promise.promise;
+  });
+  const identity = { credentialHeaders: new Set<string>() };
+  const replace = () => {
+    identity.credentialHeaders = new Set();
+  };
+  let requirement: 'optional' | 'required' = 'optional';
+  const { send, served } = await start(authenticate, { identity, requires: () => requirement });
+  const response = send('/slow');
+  await expect.poll(() => pending.length).toBe(1);
+  replace();
+  pending[0]?.reject(new Error('by settings that do not count'));
+  await expect.poll(() => pending.length).toBe(2);
+  pending[1]?.resolve(ANN);
+  // Before the server continues.
+  queueMicrotask(replace);
+  await expect.poll(() => pending.length).toBe(3);
+  replace();
+  requirement = 'required';
+  pending[2]?.resolve(ANONYMOUS_CALLER);
+  await expect.poll(() => pending.length).toBe(4);
+  expect(served).toEqual([]);
+  pending[3]?.resolve(ANONYMOUS_CALLER);
+  expect((await response).statusLine).toContain(' 401 ');
+  expect(served).toEqual(['/slow']);
+});
+
 it('a verification that fails is 503', async () => {
   const { authenticate, reject } = slow();
   const { send } = await start(authenticate);

@@ -3,7 +3,8 @@ import { type AddressInfo, connect } from 'node:net';
 import { expect, it, onTestFinished } from 'vitest';
 import { readAll } from '../../../../test/fixtures/raw-exchange.ts';
 import { DEFAULT_LOG_FILTER } from '../app/config/environment.ts';
-import { encodePrincipal, fromPeer, MAX_PRINCIPAL_BYTES, PEER_PRINCIPAL } from '../identity/peer.ts';
+import { authenticated } from '../identity/authenticator.ts';
+import { encodeAuthenticated, fromPeer, MAX_PRINCIPAL_BYTES, PEER_PRINCIPAL } from '../identity/peer.ts';
 import { createUser, type Principal } from '../identity/principal.ts';
 import { proxyHeaders } from '../identity/proxy-headers.ts';
 import { createLogger } from '../telemetry/log.ts';
@@ -73,7 +74,7 @@ async function hop(principal = '', headers: Record<string, string> = {}): Promis
 
 it('the other replica gets the principal, and ignores the identity headers of the client', async () => {
   const ann = createUser('ann', 'proxy');
-  const { principal, headers } = await hop(encodePrincipal(ann), {
+  const { principal, headers } = await hop(encodeAuthenticated(authenticated(ann)), {
     'x-forwarded-user': 'eve',
     [PEER_PRINCIPAL]: 'e30',
   });
@@ -83,7 +84,7 @@ it('the other replica gets the principal, and ignores the identity headers of th
 });
 
 it('headers of the connection and of the length of the body are those of the hop', async () => {
-  const { headers } = await hop(encodePrincipal(createUser('ann', 'proxy')), {
+  const { headers } = await hop(encodeAuthenticated(authenticated(createUser('ann', 'proxy'))), {
     trailer: 'x',
     te: 'trailers',
     upgrade: 'h2c',
@@ -100,9 +101,11 @@ it('headers of the connection and of the length of the body are those of the hop
 
 it('the longest principal and the longest head of a client fit', async () => {
   let id = 'x'.repeat((MAX_PRINCIPAL_BYTES / 4) * 3);
-  while (encodePrincipal(createUser(id, 'proxy')) === undefined) id = id.slice(1);
+  while (encodeAuthenticated(authenticated(createUser(id, 'proxy'))) === undefined) id = id.slice(1);
   const ann = createUser(id, 'proxy');
-  const { principal } = await hop(encodePrincipal(ann), { 'x-long': 'x'.repeat(MAX_HEAD_BYTES - 100) });
+  const { principal } = await hop(encodeAuthenticated(authenticated(ann)), {
+    'x-long': 'x'.repeat(MAX_HEAD_BYTES - 100),
+  });
   expect(principal.key).toBe(ann.key);
 });
 

@@ -5,6 +5,7 @@ import type { Blocks } from '../identity/blocks.ts';
 import type { ListenerIdentity } from '../identity/identity.ts';
 import type { RequestTelemetry } from '../telemetry/request-telemetry.ts';
 import { formatAddress, type ListenAddress } from './address.ts';
+import type { AdmittedRequests } from './admitted-requests.ts';
 import { drainRequestBody } from './collect-body.ts';
 import type { HttpExchange } from './exchange.ts';
 import type { Rejection } from './host-rule.ts';
@@ -27,9 +28,11 @@ export interface HttpServerOptions<E extends HttpExchange>
   /** Decides who makes a request that has passed the checks. */
   readonly authenticate: Authenticate;
   /** Read for each request. By default nothing is taken out of its head, and the peer is the client. */
-  readonly identity?: Partial<Pick<ListenerIdentity, 'credentialHeaders' | 'addressOf'>>;
+  readonly identity?: Partial<Omit<ListenerIdentity, 'authenticate' | 'requirement'>>;
   /** The blocked principals, whose requests are rejected. */
   readonly blocks?: Pick<Blocks, 'isBlocked'> | undefined;
+  /** Gets the requests of this listener. */
+  readonly admitted?: AdmittedRequests | undefined;
   /** Decides by its head whether a request is authenticated; `optional` by default. */
   readonly requires?: ((head: RequestHead) => Requirement | undefined) | undefined;
   /** Paths of health checks, which any `Host` may request from other machines. */
@@ -127,9 +130,13 @@ export function createHttpServer<E extends HttpExchange>(
         : (guard(socket.localAddress, headers, isProbe) ?? restricted);
     if (isExcessive) request.persistent = false;
     if (rejection) return reject(exchange, rejection);
+    check(exchange);
+  };
+  const check = (exchange: E): void => {
     const requirement = requires?.(exchange.head) ?? 'optional';
     if (requirement === 'open') return serve(exchange, undefined);
     const isRequired = requirement === 'required';
+    const names = identity?.credentialHeaders;
     const authenticated = authenticate(exchange.head);
     if (!(authenticated instanceof Promise)) return admit(exchange, authenticated, isRequired);
     // Meanwhile the body stays unread.
@@ -139,7 +146,11 @@ export function createHttpServer<E extends HttpExchange>(
         return UNAVAILABLE;
       })
       .then((settled) => {
-        if (!response.destroyed) admit(exchange, settled, isRequired);
+        if (exchange.response.destroyed) return;
+        // Other names: the settings were replaced, and what was admitted before has been asked again.
+        if (identity?.credentialHeaders === names) return admit(exchange, settled, isRequired);
+        exchange.facts.failure = undefined;
+        check(exchange);
       });
   };
   /** A rejection that precedes the check of the origin. */
@@ -163,6 +174,7 @@ export function createHttpServer<E extends HttpExchange>(
       return reject(exchange, settled);
     }
     exchange.authenticated = settled;
+    exchange.request.admitted = exchange;
     serve(exchange, undefined);
   };
   const server = createHttp1Server(
@@ -184,6 +196,11 @@ export function createHttpServer<E extends HttpExchange>(
     receive,
   );
   const excess = connections.watch(server, tls !== undefined, maxConnections);
+  const { served = 'mcp', namespaceOf = () => undefined } = identity ?? {};
+  options.admitted?.add({
+    revoke: (isRejected) =>
+      server.revoke(({ authenticated, head }) => isRejected(authenticated, served, namespaceOf(head.target))),
+  });
   return server;
 }
 

@@ -45,6 +45,7 @@ export interface ActiveIdentity {
   close(): void;
   requirementOf(served: Served): Exclude<Requirement, 'open'> | undefined;
   authenticate(listener: ServedListener, head: ReceivedHead): ReturnType<Authenticate>;
+  reassess(by: Authenticated, served: Served, namespace: string | undefined): Authenticated | undefined;
 }
 
 const NONE: ReadonlySet<string> = new Set();
@@ -62,6 +63,7 @@ export function unconfiguredIdentity(): ActiveIdentity {
     close: () => {},
     requirementOf: () => undefined,
     authenticate: (_listener, head) => authenticate(head),
+    reassess: (by) => by,
   };
 }
 
@@ -78,17 +80,19 @@ const SUSPENDED: Rejected = {
 
 /** Returns what is decided while the active settings cannot be read: nobody may do anything. */
 export function suspendedIdentity(earlier: ActiveIdentity): ActiveIdentity {
-  const { settings, droppedHeaders, receivedHeaders = NONE, addressOf, ignored } = earlier;
+  const { settings, droppedHeaders, receivedHeaders, addressOf, ignored } = earlier;
   return {
     settings,
     may: () => false,
     droppedHeaders,
-    receivedHeaders,
+    // Another set: requests that are being authenticated begin again.
+    receivedHeaders: new Set(receivedHeaders),
     addressOf,
     ignored,
     close: () => earlier.close(),
     requirementOf: () => 'required',
     authenticate: () => SUSPENDED,
+    reassess: () => undefined,
   };
 }
 
@@ -210,6 +214,41 @@ export class ConfiguredIdentity implements ActiveIdentity {
     const found = (credentials && this.#proxyHeaders?.authenticate(credentials, peer)) ?? ANONYMOUS_CALLER;
     return found.kind === 'invalid' ? invalidToken(found.reason) : found;
   }
+
+  reassess(by: Authenticated, served: Served, namespace: string | undefined): Authenticated | undefined {
+    const again = this.#provenAgain(by, served, namespace);
+    return again?.principal.key === by.principal.key ? again : undefined;
+  }
+
+  #provenAgain(by: Authenticated, served: Served, namespace: string | undefined): Authenticated | undefined {
+    const { principal, proof, expiresAt, isHandedOff } = by;
+    const listener = { served, namespaceOf: () => namespace };
+    switch (proof.kind) {
+      case 'none':
+        // Others were named by headers that were believed from everybody.
+        if (principal.kind !== 'anonymous') return undefined;
+        return isHandedOff || this.requirementOf(served) === 'optional' ? by : undefined;
+      case 'proxy': {
+        const { peer, headers } = proof;
+        const found = this.#proxies?.isTrusted(peer) ? this.#proxyHeaders?.authenticate(headers, peer) : undefined;
+        return found?.kind === 'authenticated' ? found : undefined;
+      }
+      case 'key': {
+        const key = this.keys.find(proof.hash, expiresAt);
+        return isHandedOff && key instanceof ServiceKey ? key.authenticated : accepted(acceptKey(key, listener, ''));
+      }
+      case 'token': {
+        const token = this.tokens.reassess(proof, expiresAt);
+        return isHandedOff || !token ? token?.authenticated : accepted(acceptToken(token, listener, ''));
+      }
+      case 'sign_in':
+        return this.settings.tokens.some(({ name, sign_in }) => name === principal.source && sign_in) ? by : undefined;
+    }
+  }
+}
+
+function accepted(found: Authenticated | Rejected): Authenticated | undefined {
+  return found.kind === 'authenticated' ? found : undefined;
 }
 
 /** Whether a key is where the credential of a model may be: it would be sent there. */

@@ -56,8 +56,8 @@ export interface ReceivedHead {
 export type Proof =
   /** Nothing: anonymous, or headers that are believed from everybody. */
   | { readonly kind: 'none' }
-  /** Identity headers of a proxy. */
-  | { readonly kind: 'proxy'; readonly headers: Credentials }
+  /** Identity headers of a proxy, and its address. */
+  | { readonly kind: 'proxy'; readonly headers: Credentials; readonly peer?: string | undefined }
   /** The SHA-256 of a key, and the header that it was in. */
   | { readonly kind: 'key'; readonly hash: string; readonly header: CredentialHeader }
   /** All claims of a token, the name of its source, the public key that has signed it (as JSON), and the header that it was in. */
@@ -79,13 +79,15 @@ export interface Authenticated {
   readonly proof: Proof;
   /** Time in milliseconds from which on the credential is not accepted, `Date.now()`; undefined if it does not expire. */
   readonly expiresAt: number | undefined;
+  /** Another replica has verified it, and where it counts. */
+  readonly isHandedOff: boolean;
 }
 
 const NO_PROOF: Proof = { kind: 'none' };
 
 /** Returns an {@link Authenticated}. */
 export function authenticated(principal: Principal, proof: Proof = NO_PROOF, expiresAt?: number): Authenticated {
-  return { kind: 'authenticated', principal, proof, expiresAt };
+  return { kind: 'authenticated', principal, proof, expiresAt, isHandedOff: false };
 }
 
 /** A request without a credential. */

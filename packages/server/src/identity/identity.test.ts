@@ -1,7 +1,7 @@
-import { type IdentitySettings, identity as schema } from '@sluice/contract';
+import { identity as schema } from '@sluice/contract';
 import { createServiceKey, hashServiceKey } from '@sluice/contract/service-key';
-import { expect, onTestFinished, test, vi } from 'vitest';
-import { ConfiguredIdentity } from './active-identity.ts';
+import { describe, expect, it, test } from 'vitest';
+import type { Served } from './active-identity.ts';
 import { ANONYMOUS_CALLER, type Authenticated, type Rejected } from './authenticator.ts';
 import { Identity } from './identity.ts';
 
@@ -71,43 +71,90 @@ test('the count of ignored headers goes on', () => {
   expect(identity.ignored).toBe(2);
 });
 
-/** Makes all authenticators return promises, which the test settles. */
-function slowAuthentication() {
-  const pending: PromiseWithResolvers<Authenticated | Rejected>[] = [];
-  const authenticate = vi.spyOn(ConfiguredIdentity.prototype, 'authenticate').mockImplementation(() => {
-    const promise = Promise.withResolvers<Authenticated | Rejected>();
-    pending.push(promise);
-    return promise.promise;
+describe('what was authenticated before other settings', () => {
+  const identity = new Identity(undefined);
+  const { authenticate } = identity.forListener('mcp', () => 'finance');
+  const HEADERS = { 'x-user': 'ann', 'x-groups': 'a' };
+  const NAMED = { ...PROXY, groups: 'x-groups' };
+  const all = { keys: [NIGHT], proxy: NAMED, tokens: [] };
+  const admit = (settings: object | undefined, head: ReturnType<typeof headOf>) => {
+    identity.replace(settings && parse(settings));
+    return authenticate(head) as Authenticated;
+  };
+  const reassess = (by: Authenticated, settings: object | undefined, served: Served = 'mcp', namespace = 'finance') => {
+    identity.replace(settings && parse(settings));
+    return identity.reassess(by, served, namespace);
+  };
+
+  it('counts for equal ones, with the groups that it has now', () => {
+    const byKey = admit(all, WITH_KEY);
+    expect(reassess(byKey, all)).toEqual(byKey);
+    const promoted = { ...all, keys: [{ ...NIGHT, groups: ['admins'] }] };
+    expect(reassess(byKey, promoted)?.principal.groups).toEqual(['keys/admins']);
+    const byProxy = admit(all, headOf(HEADERS));
+    expect(reassess(byProxy, all)).toEqual(byProxy);
+    expect(reassess(byProxy, { proxy: PROXY })?.principal.groups).toEqual([]);
+    expect(reassess(byProxy, undefined)).toBe(byProxy);
+    expect(identity.ignored).toBeUndefined();
   });
-  onTestFinished(() => authenticate.mockRestore());
-  return { pending, authenticate };
-}
 
-test('a credential that was verified by replaced settings is verified again, as often as they are replaced', async () => {
-  const settings: IdentitySettings = parse({ keys: [NIGHT] });
-  const identity = new Identity(settings);
-  const { pending, authenticate } = slowAuthentication();
-  const first = identity.forListener('mcp').authenticate(WITH_KEY);
-  const second = identity.forListener('mcp').authenticate(WITH_KEY);
-  pending[1]?.resolve(ANONYMOUS_CALLER);
-  expect(await second).toBe(ANONYMOUS_CALLER);
+  it('ends with its key, or where that does not count any more', () => {
+    const by = admit(all, WITH_KEY);
+    const withKey = (key: object) => ({ keys: [{ ...NIGHT, ...key }] });
+    expect(reassess(by, { keys: [] })).toBeUndefined();
+    expect(reassess(by, withKey({ sha256: ['0'.repeat(64)] }))).toBeUndefined();
+    expect(reassess(by, withKey({ name: 'day' }))).toBeUndefined();
+    expect(reassess(by, withKey({ expires: '2020-01-01' }))).toBeUndefined();
+    expect(reassess(by, withKey({ for: ['hr'] }))).toBeUndefined();
+    expect(reassess(by, withKey({ for: ['hr'] }), 'management', 'hr')).toBeDefined();
+    expect(reassess(by, withKey({ management: false }), 'management')).toBeUndefined();
+    expect(reassess(by, withKey({ management: false, for: ['finance'] }))).toBeDefined();
+    // The replica that has handed it off asks where it counts.
+    const handedOff = { ...by, isHandedOff: true };
+    expect(reassess(handedOff, withKey({ for: ['hr'], management: false }), 'management')).toBeDefined();
+    expect(reassess(handedOff, { keys: [] })).toBeUndefined();
+  });
 
-  identity.replace(settings);
-  pending[0]?.reject(new Error('by settings that do not count'));
-  await expect.poll(() => pending.length).toBe(3);
-  identity.replace(settings);
-  pending[2]?.resolve(ANONYMOUS_CALLER);
-  await expect.poll(() => pending.length).toBe(4);
-  authenticate.mockRestore();
-  identity.replace(settings);
-  pending[3]?.resolve(ANONYMOUS_CALLER);
-  expect(nameOf(await first)).toBe('service_account:keys/night');
-});
+  it('continues after the end of its key, unless that is another one now', () => {
+    let time = Date.parse('2027-06-30T12:00:00Z');
+    const own = new Identity(parse({ keys: [{ ...NIGHT, expires: '2027-06-30' }] }), { now: () => time });
+    const by = own.forListener('mcp').authenticate(WITH_KEY) as Authenticated;
+    time += 24 * 60 * 60 * 1_000;
+    expect(own.forListener('mcp').authenticate(WITH_KEY)).toMatchObject({ cause: 'the key has expired' });
+    expect(own.reassess(by, 'mcp', undefined)).toBeDefined();
+    own.replace(parse({ keys: [{ ...NIGHT, expires: '2027-06-29' }] }));
+    expect(own.reassess(by, 'mcp', undefined)).toBeUndefined();
+  });
 
-test('a verification that fails fails', async () => {
-  const identity = new Identity(parse({ keys: [NIGHT] }));
-  const { pending } = slowAuthentication();
-  const found = identity.forListener('mcp').authenticate(WITH_KEY);
-  pending[0]?.reject(new Error('unreachable'));
-  await expect(found).rejects.toThrow('unreachable');
+  it('ends with its proxy, and with another name by other headers', () => {
+    const by = admit(all, headOf(HEADERS));
+    expect(reassess(by, { keys: [NIGHT] })).toBeUndefined();
+    expect(reassess(by, { proxy: { ...NAMED, trusted: ['10.0.0.2/32'] } })).toBeUndefined();
+    expect(identity.ignored).toBe(0);
+    expect(reassess(by, { proxy: { ...NAMED, user: 'x-name' } })).toBeUndefined();
+    expect(reassess(by, { proxy: { ...NAMED, bare: true } })).toBeUndefined();
+    expect(reassess(by, { proxy: { ...NAMED, service_accounts: ['ann'] } })).toBeUndefined();
+    const other = authenticate(headOf(HEADERS, '10.0.0.2')) as Authenticated;
+    expect(other.principal).toEqual({ ...by.principal, kind: 'service_account', key: 'service_account:proxy/ann' });
+  });
+
+  it('has the address of its own proxy, also if the user comes from several ones', () => {
+    const [first, second] = [admit(all, headOf(HEADERS)), authenticate(headOf(HEADERS, '10.0.0.2')) as Authenticated];
+    expect(first.principal).toBe(second.principal);
+    const settings = { proxy: { ...NAMED, trusted: ['10.0.0.2/32'] } };
+    expect([reassess(first, settings), reassess(second, settings)]).toEqual([undefined, second]);
+  });
+
+  it('ends if it was believed from everybody, or is anonymous where a credential is required', () => {
+    const believed = admit(undefined, { ...headOf({}), headers: { 'x-forwarded-user': 'ann' } });
+    expect(believed.principal.id).toBe('ann');
+    expect(reassess(believed, all)).toBeUndefined();
+    const anonymous = admit(undefined, headOf({}));
+    expect(reassess(anonymous, all)).toBe(ANONYMOUS_CALLER);
+    const denied = { ...all, anonymous: 'deny' };
+    expect(reassess(anonymous, denied)).toBeUndefined();
+    expect(reassess(anonymous, denied, 'inference')).toBe(ANONYMOUS_CALLER);
+    expect(reassess(anonymous, { ...denied, inference: true }, 'inference')).toBeUndefined();
+    expect(reassess({ ...anonymous, isHandedOff: true }, denied)).toBeDefined();
+  });
 });

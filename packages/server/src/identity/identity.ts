@@ -9,7 +9,7 @@ import {
   suspendedIdentity,
   unconfiguredIdentity,
 } from './active-identity.ts';
-import type { Authenticate, Authenticated, ReceivedHead, Rejected, Requirement } from './authenticator.ts';
+import type { Authenticate, Authenticated, ReceivedHead, Requirement } from './authenticator.ts';
 import type { FetchIssuer } from './issuer-keys.ts';
 import type { May } from './roles.ts';
 import type { IssuerParts } from './token-issuer.ts';
@@ -26,8 +26,8 @@ export interface IdentityOptions {
   readonly report?: IssuerParts['report'];
 }
 
-/** Decides who makes the requests to a listener, always by the active settings. */
-export interface ListenerIdentity {
+/** Decides who makes the requests to a listener, always by the active settings. A promise counts unless they were replaced. */
+export interface ListenerIdentity extends ServedListener {
   readonly authenticate: Authenticate;
   /**
    * Headers that the parser takes out of each request, in lower case; undefined without `identity`. Another set once the settings
@@ -115,17 +115,22 @@ export class Identity {
     return other.may(found.value.principal, 'administer');
   }
 
+  /**
+   * Asks again by the active settings, after others were replaced: returns undefined if what has authenticated a request does not
+   * count any more on a listener that serves this, at the endpoint of this namespace, or is another principal now. What has expired
+   * meanwhile may end what it has begun.
+   */
+  reassess(by: Authenticated, served: Served, namespace: string | undefined): Authenticated | undefined {
+    return this.#active.reassess(by, served, namespace);
+  }
+
   /** Returns the identity of a listener. `namespaceOf`: the namespace whose endpoint a target is. */
   forListener(served: Served, namespaceOf: ServedListener['namespaceOf'] = () => undefined): ListenerIdentity {
     const active = () => this.#active;
     const listener = { served, namespaceOf };
-    const authenticate: Authenticate = (head) => {
-      const by = this.#active;
-      const found = by.authenticate(listener, head);
-      return found instanceof Promise ? this.#awaited({ found, by, listener, head }) : found;
-    };
     return {
-      authenticate,
+      ...listener,
+      authenticate: (head) => this.#active.authenticate(listener, head),
       get credentialHeaders() {
         return active().receivedHeaders;
       },
@@ -138,28 +143,9 @@ export class Identity {
     };
   }
 
-  /** Asks again if the settings were replaced before the promise was settled. */
-  async #awaited({ found, by, listener, head }: PendingAuthentication): Promise<Authenticated | Rejected> {
-    const [settled] = await Promise.allSettled([found]);
-    if (by !== this.#active) {
-      const again = this.#active;
-      return this.#awaited({ found: again.authenticate(listener, head), by: again, listener, head });
-    }
-    if (settled.status === 'rejected') throw settled.reason;
-    return settled.value;
-  }
-
   #activate(settings: IdentitySettings | undefined, earlier: ActiveIdentity | undefined): ActiveIdentity {
     return settings ? new ConfiguredIdentity(settings, this.#parts, earlier) : unconfiguredIdentity();
   }
 }
 
 const noFetch: FetchIssuer = () => Promise.reject(new Error('no issuer can be reached'));
-
-/** A request whose authenticator has returned a promise, and the settings by which it decides. */
-interface PendingAuthentication {
-  readonly found: ReturnType<Authenticate>;
-  readonly by: ActiveIdentity;
-  readonly listener: ServedListener;
-  readonly head: ReceivedHead;
-}

@@ -3,11 +3,14 @@ import {
   ANONYMOUS,
   createUser,
   type Principal,
-  parsePrincipal,
-  serializePrincipal,
   storedPrincipal,
   toStored,
+  toTransferred,
+  transferredPrincipal,
 } from './principal.ts';
+
+const textOf = (principal: Principal) => JSON.stringify(toTransferred(principal));
+const parse = (text: string) => transferredPrincipal.safeParse(JSON.parse(text)).data;
 
 const AGENT: Principal = {
   kind: 'service_account',
@@ -30,7 +33,7 @@ test.each([
   ['a user', createUser('ann', 'proxy')],
   ['a service account', AGENT],
 ] as const)('a text has the whole principal: %s', (_, principal) => {
-  expect(parsePrincipal(serializePrincipal(principal))).toEqual(principal);
+  expect(parse(textOf(principal))).toEqual(principal);
 });
 
 test('principals of different kinds or ids have different keys', () => {
@@ -50,16 +53,14 @@ test('what is stored of a principal has no claims, and its key is derived when i
 
 describe('a text that is no principal is rejected', () => {
   it.each([
-    '',
     'null',
     '{}',
-    serializePrincipal({ ...ANONYMOUS, id: 'ann' }),
-    serializePrincipal(createUser('', 'proxy')),
-    serializePrincipal(AGENT).replace('service_account', 'root'),
-    serializePrincipal(AGENT).replace('["corp/sre",""]', '"corp/sre"'),
-    serializePrincipal(AGENT).replace(/"claims":.*$/, '"x":1}'),
-    serializePrincipal(AGENT).slice(0, -1),
+    textOf({ ...ANONYMOUS, id: 'ann' }),
+    textOf(createUser('', 'proxy')),
+    textOf(AGENT).replace('service_account', 'root'),
+    textOf(AGENT).replace('["corp/sre",""]', '"corp/sre"'),
+    textOf(AGENT).replace(/"claims":.*$/, '"x":1}'),
   ])('%s', (text) => {
-    expect(parsePrincipal(text)).toBeUndefined();
+    expect(parse(text)).toBeUndefined();
   });
 });

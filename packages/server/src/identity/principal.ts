@@ -59,25 +59,17 @@ export function toStored({ kind, id, key, groups, source, person, actor, scopes 
   return { kind, id, key, groups, source, person, actor, scopes };
 }
 
-const transferred = z
+/** A principal with its claims, as another replica gets it: see {@link toTransferred}. */
+export const transferredPrincipal = z
   .object({ ...members, claims: z.array(z.tuple([z.string(), z.json()])) })
   .refine(isConsistent)
   .transform(withKey)
   .transform(({ claims, ...principal }): Principal => ({ ...principal, claims: new Map(claims) }));
 
-/** Returns a principal with its claims as JSON. */
-export function serializePrincipal(principal: Principal): string {
+/** Returns the input of {@link transferredPrincipal}, which can be JSON. */
+export function toTransferred(principal: Principal): object {
   // `key` is derived.
-  return JSON.stringify({ ...principal, key: undefined, claims: [...principal.claims] });
-}
-
-/** Returns the principal in a text of {@link serializePrincipal}; undefined for another text. */
-export function parsePrincipal(json: string): Principal | undefined {
-  try {
-    return transferred.safeParse(JSON.parse(json)).data;
-  } catch {
-    return undefined;
-  }
+  return { ...principal, key: undefined, claims: [...principal.claims] };
 }
 
 function isConsistent({ kind, id }: { readonly kind: string; readonly id: string }): boolean {

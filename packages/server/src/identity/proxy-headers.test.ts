@@ -236,7 +236,7 @@ describe('the principal of a configured proxy', () => {
     const lines = { 'x-forwarded-user': asReceived('jürgen'), 'x-groups': 'a, b', 'x-person': '' };
     const found = proofOf({ ...lines, 'x-auth-request-user': 'eve' }, { using });
     const headers = linesOf({ 'x-forwarded-user': asReceived('jürgen'), 'x-groups': 'a, b' });
-    expect(found).toMatchObject({ proof: { kind: 'proxy', headers }, expiresAt: undefined });
+    expect(found).toMatchObject({ proof: { kind: 'proxy', headers, peer: ADDRESS }, expiresAt: undefined });
     expect(proofOf(lines, { using })).toBe(found);
     expect(using.authenticate(headers, ADDRESS)).toBe(found);
     expect(configured().authenticate(headers, ADDRESS)).toEqual(found);

@@ -51,8 +51,9 @@ interface UserHeaders {
   readonly person: string;
 }
 
-/** What was made of them. */
+/** What was made of them, for the latest peer. */
 interface CachedUser extends UserHeaders {
+  readonly peer: string | undefined;
   readonly authenticated: Authenticated;
 }
 
@@ -101,21 +102,24 @@ export class ProxyHeaders {
     if (users.length > 1 || groupLists.length > 1 || persons.length > 1) return REPEATED;
     const [id = ''] = users;
     if (id === '') return ANONYMOUS_CALLER;
-    return this.#authenticate({ id, groups: groupLists[0] ?? '', person: persons[0] ?? '' });
+    return this.#authenticate({ id, groups: groupLists[0] ?? '', person: persons[0] ?? '' }, peer);
   }
 
-  #authenticate(received: UserHeaders): Authenticated | Invalid {
+  #authenticate(received: UserHeaders, peer: string | undefined): Authenticated | Invalid {
     const cached = this.#cached.get(received.id);
-    if (cached?.groups === received.groups && cached.person === received.person) return cached.authenticated;
-    const principal = this.#createPrincipal(decode(received.id), decode(received.groups), decode(received.person));
+    const known = cached?.groups === received.groups && cached.person === received.person ? cached : undefined;
+    if (known && known.peer === peer) return known.authenticated;
+    const principal =
+      known?.authenticated.principal ??
+      this.#createPrincipal(decode(received.id), decode(received.groups), decode(received.person));
     if (principal.kind === 'invalid') return principal;
     // Values of headers retain the whole head.
     const headers = { id: detach(received.id), groups: detach(received.groups), person: detach(received.person) };
-    const user = authenticated(principal, { kind: 'proxy', headers: this.#linesOf(headers) });
+    const user = authenticated(principal, { kind: 'proxy', headers: this.#linesOf(headers), peer });
     const { id, groups, person } = headers;
     if (id.length + groups.length + person.length > MAX_CACHED_TEXT) return user;
     if (this.#cached.size >= MAX_CACHED) this.#cached.clear();
-    this.#cached.set(id, { ...headers, authenticated: user });
+    this.#cached.set(id, { ...headers, peer, authenticated: user });
     return user;
   }
 

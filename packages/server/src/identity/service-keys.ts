@@ -61,12 +61,13 @@ export class ServiceKeys {
     return key;
   }
 
-  /** Returns the key with this hash, if it is still accepted. */
-  find(hash: string): ServiceKey | Invalid {
+  /** Returns the key with this hash, if it is still accepted. `knownExpiry`: what has begun before this time may continue. */
+  find(hash: string, knownExpiry?: number): ServiceKey | Invalid {
     const key = this.#byHash.get(hash);
     if (key === undefined) return UNKNOWN;
     const { expiresAt } = key.authenticated;
-    return expiresAt !== undefined && this.#now() >= expiresAt ? EXPIRED : key;
+    const isExpired = expiresAt !== undefined && expiresAt !== knownExpiry && this.#now() >= expiresAt;
+    return isExpired ? EXPIRED : key;
   }
 }
 

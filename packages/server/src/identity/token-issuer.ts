@@ -73,8 +73,13 @@ export class TokenIssuer {
   }
 
   /** Reads claims that a key of this issuer has signed. */
-  assess(claims: JsonObject, algorithm: string, key: IssuerKey): VerifiedToken | Invalid {
-    const expiresAt = this.#expiryOf(algorithm, claims);
+  assess(
+    claims: JsonObject,
+    algorithm: string,
+    key: IssuerKey,
+    now: number = this.#parts.now(),
+  ): VerifiedToken | Invalid {
+    const expiresAt = this.#expiryOf(algorithm, claims, now);
     if (typeof expiresAt !== 'number') return expiresAt;
     const principal = this.#principalOf(claims);
     if (principal.kind === 'invalid') return principal;
@@ -87,10 +92,10 @@ export class TokenIssuer {
     return { kind: 'verified', issuer: this, key, claims, authenticated: by, expiresAt, ...this.#audienceOf(claims) };
   }
 
-  #expiryOf(algorithm: string, claims: JsonObject): number | Invalid {
+  #expiryOf(algorithm: string, claims: JsonObject, now: number = this.#parts.now()): number | Invalid {
     const { algorithms, max_lifetime_hours: hours } = this.settings;
     const isAllowed = algorithms.some((allowed) => allowed === algorithm);
-    return isAllowed ? checkDates(claims, hours, this.#parts.now()) : OTHER_ALGORITHM;
+    return isAllowed ? checkDates(claims, hours, now) : OTHER_ALGORITHM;
   }
 
   #audienceOf(claims: JsonObject): Pick<VerifiedToken, 'namespaces' | 'isForManagement'> {

@@ -89,11 +89,14 @@ export class Tokens {
     return await issuer.verify(token, idTokenProblem(token, signIn));
   }
 
-  /** Applies these settings to a token that was verified earlier; undefined if it does not count any more. */
-  reassess({ source, claims, algorithm, key: text }: TokenProof): VerifiedToken | undefined {
+  /**
+   * Applies these settings to a token that was verified earlier; undefined if it does not count any more. What has begun before
+   * `knownExpiry` may continue after it.
+   */
+  reassess({ source, claims, algorithm, key: text }: TokenProof, knownExpiry = Infinity): VerifiedToken | undefined {
     const issuer = this.#issuers.find(({ settings }) => settings.name === source && settings.issuer === claims.iss);
     const key = issuer?.keys.equalOf(text);
-    const token = key && issuer?.assess(claims, algorithm, key);
+    const token = key && issuer?.assess(claims, algorithm, key, Math.min(this.#parts.now(), knownExpiry - 1));
     return token?.kind === 'verified' ? token : undefined;
   }
 

@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream';
-import type { Right } from '@sluice/contract';
+import type { ErrorCode, Right } from '@sluice/contract';
 import { MANAGEMENT_LISTENER, type RequestHead } from '../exchange/exchange.ts';
+import type { AdmittedRequests } from '../http/admitted-requests.ts';
 import { type BodyBudget, NO_MEMORY, RETRY_AFTER_SECONDS } from '../http/body-budget.ts';
 import { UpstreamError } from '../http/client/errors.ts';
 import { collectBody, drainRequestBody, hasBody, setBodyTimeout } from '../http/collect-body.ts';
@@ -109,6 +110,7 @@ const ROUTES: readonly ((router: Router, context: ManagementContext) => void)[] 
 export interface ManagementOptions extends ManagementContext {
   /** Connections of all listeners. */
   readonly connections?: ListenerConnections | undefined;
+  readonly admitted?: AdmittedRequests | undefined;
   /** Memory for request bodies. */
   readonly bodies: BodyBudget;
   readonly telemetry: RequestTelemetry;
@@ -199,10 +201,11 @@ export class Management {
         authenticate: options.identity.authenticate,
         identity: options.identity,
         blocks: options.storedBlocks.blocks,
+        admitted: options.admitted,
         // The page that signs in must be shown in place of a credential that has expired. `#serve` checks the right again.
         requires: (head) => (options.may && this.#isOpen(head) ? 'open' : 'optional'),
         errorResponse: (message, { status }) => {
-          const { headers, body } = errorResponse(status === 431 ? 'PAYLOAD_TOO_LARGE' : 'BAD_REQUEST', message);
+          const { headers, body } = errorResponse(CODES[status] ?? 'BAD_REQUEST', message);
           return { headers: Object.entries({ ...this.#cors, ...headers }).flat(), body };
         },
       },
@@ -391,6 +394,9 @@ function isProxied({ method, headers }: RoutedHead, path: string): boolean {
   const isPreflight = method === 'OPTIONS' && headers['access-control-request-method'] !== undefined;
   return !isPreflight && isLegacyPath(method, path);
 }
+
+/** Codes of requests that end before they are handled. */
+const CODES: Readonly<Record<number, ErrorCode>> = { 401: 'UNAUTHORIZED', 431: 'PAYLOAD_TOO_LARGE' };
 
 /** Prefix of the paths that show what replicas share. */
 const API = '/api/v1/';

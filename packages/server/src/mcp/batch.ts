@@ -341,6 +341,7 @@ function startBatch(exchange: McpExchange, { messages, hasRequests }: Batch, par
   const start = (first: number): void => {
     let characters = 0;
     for (let at = first; at < messages.length; at++) {
+      if (exchange.request.isRevoked) return;
       if (result.isBlocked) return result.onceUnblocked(() => start(at));
       const text = messages[at] ?? '';
       characters += text.length;

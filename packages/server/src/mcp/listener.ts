@@ -263,8 +263,8 @@ function respond(
  * executed, although the response cannot be resumed without a stream.
  */
 function continueWithoutClient(exchange: McpExchange, outcome: McpOutcome): void {
-  const { era, message, idText } = exchange;
-  if (era !== 'legacy' || message?.kind !== 'request' || outcome.kind !== 'deferred') return;
+  const { era, message, idText, request } = exchange;
+  if (request.isRevoked || era !== 'legacy' || message?.kind !== 'request' || outcome.kind !== 'deferred') return;
   outcome.start(new ClientSink(new ResponseWriter(new NullResponse(), [], idText), clientOf(exchange, outcome)));
 }
 

@@ -150,9 +150,9 @@ const ready =
       else next(permit, connection, sink);
     };
     const handleAfter = async (waiting: Promise<void>, permit: Permit, sink: ResponseSink): Promise<RequestOutcome> => {
-      const { idText, era, session, facts = { outcome: undefined } } = sink.client;
+      const { facts = { outcome: undefined } } = sink.client;
       const response = { on: (_event: 'close', listener: () => void) => sink.onDisconnect(listener) };
-      const canceled = await new CancelableRequest({ idText, era, session, facts, response }, calls).outcome(waiting);
+      const canceled = await new CancelableRequest({ ...sink.client, facts, response }, calls).outcome(waiting);
       if (canceled) return canceled;
       const renewed = permit.renew();
       if (renewed.kind === 'error') return renewed;

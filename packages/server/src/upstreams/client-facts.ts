@@ -5,6 +5,7 @@ import { type Era, HEADER_NAME, HEADER_PARAM_PREFIX } from '@sluice/protocol/mcp
 import type { Correlation } from '../exchange/correlation.ts';
 import type { RequestHead } from '../exchange/exchange.ts';
 import type { ExchangeFacts } from '../exchange/facts.ts';
+import type { Authenticated } from '../identity/authenticator.ts';
 import { ANONYMOUS, type Principal } from '../identity/principal.ts';
 import type { DownstreamSession } from './downstream.ts';
 
@@ -14,6 +15,8 @@ export interface ClientFacts {
   readonly idText: string;
   readonly namespace: string | undefined;
   readonly principal: Principal;
+  /** Undefined for requests of our own. */
+  readonly authenticated: Authenticated | undefined;
   readonly era: Era;
   /** Session of a legacy client. */
   readonly session: DownstreamSession | undefined;
@@ -34,7 +37,8 @@ export interface ClientFacts {
 }
 
 /** A request that may be executed upstream. */
-export interface ClientRequest extends Pick<ClientFacts, 'idText' | 'principal' | 'era' | 'session' | 'capabilities'> {
+export interface ClientRequest
+  extends Pick<ClientFacts, 'idText' | 'principal' | 'authenticated' | 'era' | 'session' | 'capabilities'> {
   readonly namespace: { readonly name: string } | undefined;
   readonly headers: IncomingHttpHeaders;
   readonly correlation: Correlation;
@@ -46,11 +50,13 @@ export interface ClientRequest extends Pick<ClientFacts, 'idText' | 'principal' 
 
 /** Returns the facts of the client of a request. */
 export function clientFacts(request: ClientRequest, copiedHeaders: readonly string[] | undefined): ClientFacts {
-  const { idText, namespace, principal, era, session, capabilities, headers, correlation, head, facts } = request;
+  const { idText, namespace, principal, authenticated, era, session, capabilities, headers, correlation, head, facts } =
+    request;
   return {
     idText,
     namespace: namespace?.name,
     principal,
+    authenticated,
     era,
     session,
     capabilities,
@@ -90,6 +96,7 @@ export const NO_CLIENT: ClientFacts = {
   idText: '0',
   namespace: undefined,
   principal: ANONYMOUS,
+  authenticated: undefined,
   // The end of a connection does not end the request.
   era: 'legacy',
   session: undefined,

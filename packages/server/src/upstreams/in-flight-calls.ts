@@ -1,16 +1,29 @@
-import type { ToolCallOutcome } from '@sluice/contract';
+import type { ToolCallErrorCategory, ToolCallOutcome } from '@sluice/contract';
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import { type Era, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
 import type { NotificationMessage } from '@sluice/protocol/mcp/message';
+import type { Correlation } from '../exchange/correlation.ts';
+import type { AdmittedSource, IsRejected } from '../http/admitted-requests.ts';
 import type { RpcError } from '../http/outcome.ts';
+import type { Authenticated } from '../identity/authenticator.ts';
+import type { StoredPrincipal } from '../identity/principal.ts';
+import type { Steps } from '../registry/steps.ts';
 import type { RequestOutcome } from './deferred-outcome.ts';
 import type { UpstreamSession } from './mcp/upstream-sessions.ts';
 import { tokenOf } from './progress.ts';
 
+/** Why the service ends a call by itself: what its client gets, and what is recorded of it. */
+export interface CallEnd {
+  readonly error: RpcError;
+  readonly category: ToolCallErrorCategory;
+}
+
 /** A call that has deadlines, and that messages of the client or the upstream may refer to. Times are those of `performance.now()`. */
 export interface InFlightCall {
   /** The request that is executed. */
-  readonly client: { readonly idText: string; readonly session: { readonly id: string } | undefined };
+  readonly client: CallingClient;
+  /** Forward that executes it, if that is known and it has one. */
+  readonly forward?: string | undefined;
   readonly startedAt: number;
   /** Time of the last activity of the other side, or of the last check at which it might be idle. */
   lastActivityAt: number;
@@ -24,8 +37,19 @@ export interface InFlightCall {
   cancel(message: NotificationMessage): void;
   /** Called once when a limit is exceeded; undefined for a call without limits. */
   onDeadline?(limit: 'idle' | 'total'): void;
-  /** Called once when the service ends the call because it stops. */
-  onShutdown?(): void;
+  /** Called once when the service ends the call. */
+  end?(by: CallEnd): void;
+}
+
+/** The client of a call. */
+interface CallingClient {
+  readonly idText: string;
+  readonly session: { readonly id: string } | undefined;
+  readonly principal?: Pick<StoredPrincipal, 'id'>;
+  /** Undefined for calls of our own. */
+  readonly authenticated?: Authenticated | undefined;
+  readonly namespace?: string | { readonly name: string } | undefined;
+  readonly correlation?: Pick<Correlation, 'via'>;
 }
 
 /** A request in flight in a session of an upstream, to which messages on the session's own stream may belong. */
@@ -57,7 +81,7 @@ export interface DeadlineLimits {
  * All calls in flight. Ends those that exceed a deadline: one timer checks all of them, since a timer per call would be too
  * expensive. Finds the call that a message refers to, which is so rare that there is no index.
  */
-export class InFlightCalls {
+export class InFlightCalls implements AdmittedSource {
   readonly limits: DeadlineLimits;
   /**
    * Unordered. Not a Set: a Set with so many insertions and deletions is rehashed all the time, and each old table retains
@@ -114,8 +138,25 @@ export class InFlightCalls {
   /** Ends all calls because the service stops; returns their number. */
   endAll(): number {
     const calls = [...this.#calls];
-    for (const call of calls) if (call.index !== -1) call.onShutdown?.();
+    for (const call of calls) if (call.index !== -1) call.end?.(SHUTDOWN);
     return calls.length;
+  }
+
+  /** Ends the calls for which this is true, also upstream. */
+  *endWhere(test: (call: InFlightCall) => boolean, by: CallEnd): Steps<void> {
+    for (const call of [...this.#calls]) {
+      if (call.index !== -1 && test(call)) call.end?.(by);
+      yield;
+    }
+  }
+
+  /** Ends the calls of clients whose credential is not accepted any more. */
+  revoke(isRejected: IsRejected): Steps<void> {
+    return this.endWhere(({ client: { authenticated, namespace, correlation } }) => {
+      const served = correlation?.via === 'console' ? 'management' : 'mcp';
+      const name = typeof namespace === 'object' ? namespace.name : namespace;
+      return authenticated !== undefined && isRejected(authenticated, served, name);
+    }, REVOKED);
   }
 
   close(): void {
@@ -144,13 +185,19 @@ export const CLIENT_DISCONNECTED = 'the client has disconnected';
 export const CLIENT_CANCELED = 'the client canceled the call';
 
 /** Error for calls that are not finished when the service stops. */
-export const SHUTTING_DOWN: RpcError = { code: SERVER_ERROR, message: 'service is shutting down' };
+const SHUTTING_DOWN: RpcError = { code: SERVER_ERROR, message: 'service is shutting down' };
+/** The end of all calls when the service stops. */
+export const SHUTDOWN: CallEnd = { error: SHUTTING_DOWN, category: 'SERVICE_UNAVAILABLE' };
+
+/** The end of calls whose client's credential is not accepted any more. */
+const REVOKED: CallEnd = {
+  error: { code: SERVER_ERROR, message: 'the credential of this call is not accepted any more' },
+  category: 'POLICY_BLOCKED',
+};
 
 /** The request of a {@link CancelableRequest}. */
-export interface CancelableInput {
+export interface CancelableInput extends CallingClient {
   readonly era: Era;
-  readonly idText: string;
-  readonly session: { readonly id: string } | undefined;
   readonly facts: { outcome: ToolCallOutcome | undefined };
   /** Closes when the client disconnects. */
   readonly response: { on(event: 'close', listener: () => void): unknown };
@@ -204,9 +251,9 @@ export class CancelableRequest implements InFlightCall {
     this.#cancel('the service was stopped', 'failed');
   }
 
-  onShutdown(): void {
-    this.#canceled.resolve({ kind: 'error', error: SHUTTING_DOWN });
-    this.#abort.abort('the service was stopped');
+  end({ error }: CallEnd): void {
+    this.#canceled.resolve({ kind: 'error', error });
+    this.#abort.abort(error.message);
   }
 
   #cancel(reason: string, outcome: ToolCallOutcome): void {

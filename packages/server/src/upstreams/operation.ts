@@ -9,11 +9,12 @@ import { CANCELED, TIMEOUT } from '../telemetry/tool-calls/event.ts';
 import type { TraceContext } from '../telemetry/tracing/trace-context.ts';
 import type { ClientFacts } from './client-facts.ts';
 import {
+  type CallEnd,
   CLIENT_CANCELED,
   CLIENT_DISCONNECTED,
   type InFlightCall,
   type InFlightCalls,
-  SHUTTING_DOWN,
+  SHUTDOWN,
 } from './in-flight-calls.ts';
 import { progressNotification } from './progress.ts';
 import type { CallFailure, CallOutcome, CallReport, ResponseSink } from './response-sink.ts';
@@ -64,7 +65,7 @@ export interface OperationFailure {
 }
 
 /** What an operation executes. */
-export type OperationRequest = Pick<Target, 'entry' | 'message'>;
+export type OperationRequest = Pick<Target, 'entry' | 'message' | 'forward'>;
 
 /** Execution of a request by this process, or by a service that is no MCP server. */
 export interface Operation {
@@ -113,6 +114,10 @@ class OperationRun implements InFlightCall {
     return this.#sink.client;
   }
 
+  get forward(): string | undefined {
+    return this.#request.forward;
+  }
+
   cancel(): void {
     this.#cancel(CLIENT_CANCELED);
   }
@@ -124,12 +129,10 @@ class OperationRun implements InFlightCall {
     void responseOf(failure).then((outcome) => this.#sink.complete(outcome));
   }
 
-  onShutdown(): void {
+  end({ error, category }: CallEnd): void {
     if (this.#settled) return;
-    const { report } = this.#abort(
-      new CallError('SERVICE_UNAVAILABLE', SHUTTING_DOWN.message, { errorType: 'aborted' }),
-    );
-    this.#sink.complete({ kind: 'failed', error: SHUTTING_DOWN, report });
+    const { report } = this.#abort(new CallError(category, error.message, { errorType: 'aborted' }));
+    this.#sink.complete({ kind: 'failed', error, report });
   }
 
   async #execute(): Promise<CallOutcome | undefined> {
@@ -258,7 +261,7 @@ export class RunningOperations {
   /** Waits `graceMs` for operations in progress, then cancels them, also at the services. */
   async close(graceMs = 0): Promise<void> {
     await withTimeout(graceMs, Promise.all(this.#running.values()));
-    for (const run of this.#running.keys()) run.onShutdown();
+    for (const run of this.#running.keys()) run.end(SHUTDOWN);
     await withTimeout(CANCEL_DELIVERY_MS, Promise.all(this.#running.values()));
   }
 }

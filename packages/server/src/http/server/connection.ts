@@ -2,7 +2,7 @@ import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { type InputTurns, LARGE_INPUT_BYTES } from '../input-turns.ts';
 import { copyOf, MalformedMessage, type MessageParser, type MessageSink } from '../message-parser.ts';
-import { ServerRequest } from './request.ts';
+import { type AdmittedRequest, ServerRequest } from './request.ts';
 import { createRequestParser, type RequestHead, type RequestParserOptions } from './request-parser.ts';
 import { type ResponseConnection, type ResponseTurn, ServerResponse } from './response.ts';
 import type { HeadEncoder } from './response-head.ts';
@@ -21,7 +21,7 @@ export type ErrorResponse = (
   readonly body: string;
 };
 
-type RejectionStatus = 400 | 403 | 408 | 431;
+type RejectionStatus = 400 | 401 | 403 | 408 | 431;
 
 /** Settings of the connections of a server. */
 export interface ConnectionSettings extends RequestParserOptions {
@@ -58,6 +58,10 @@ const LINGER_MS = 2_000;
 
 const EMPTY = Buffer.alloc(0);
 
+/** Why a request is ended whose credential is not accepted any more. */
+const REVOKED = 'the credential is not accepted any more';
+const CHALLENGE = ['WWW-Authenticate', 'Bearer error="invalid_token"'];
+
 const ORIGIN = '\r\norigin:';
 
 /** Returns the `Origin` in a head that cannot be parsed; undefined if its line is not complete. */
@@ -77,6 +81,8 @@ export class Connection implements MessageSink<RequestHead>, ResponseConnection 
   readonly #parser: MessageParser<RequestHead>;
   #request: ServerRequest | undefined = undefined;
   #response: ServerResponse | undefined = undefined;
+  /** The request before, whose response the socket may still have. */
+  #answered: AdmittedRequest | undefined = undefined;
   /** `request` has not been served yet. */
   #isNew = false;
   /** Received after the current request, or while the connection waits for a turn. */
@@ -125,6 +131,22 @@ export class Connection implements MessageSink<RequestHead>, ResponseConnection 
 
   destroy(): void {
     this.socket.destroy();
+  }
+
+  /**
+   * Ends the current request if it is rejected: with 401, or by closing the connection if its response has begun. Also closes it if
+   * the response to a rejected request has not been sent as a whole.
+   */
+  revoke(isRejected: (request: AdmittedRequest) => boolean): void {
+    const request = this.#request;
+    const admitted = request?.admitted;
+    if (request && admitted && isRejected(admitted)) {
+      request.isRevoked = true;
+      admitted.facts.rejected = true;
+      admitted.facts.rejection = { evaluator: undefined, reason: REVOKED };
+      if (this.#response?.headersSent) this.destroy();
+      else this.#reject(401, REVOKED);
+    } else if (this.#answered && this.socket.writableLength > 0 && isRejected(this.#answered)) this.destroy();
   }
 
   onHead(head: RequestHead): void {
@@ -226,6 +248,7 @@ export class Connection implements MessageSink<RequestHead>, ResponseConnection 
 
   /** Prepares for the next request. */
   #next(): void {
+    this.#answered = this.#request?.admitted;
     this.#request = undefined;
     this.#response = undefined;
     this.#since = performance.now();
@@ -266,7 +289,8 @@ export class Connection implements MessageSink<RequestHead>, ResponseConnection 
     if (this.#response?.headersSent === true) return this.socket.destroySoon();
     const { errorResponse = textResponse } = this.owner.settings;
     const { headers, body } = errorResponse(message, { status, origin });
-    const fields = [...headers, 'Content-Length', String(Buffer.byteLength(body)), 'Connection', 'close'];
+    const challenge = status === 401 ? CHALLENGE : [];
+    const fields = [...headers, ...challenge, 'Content-Length', String(Buffer.byteLength(body)), 'Connection', 'close'];
     const lines = fields.map((text, at) => text + (at % 2 === 0 ? ': ' : '\r\n'));
     this.socket.write(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${body}`);
     this.#close();
@@ -274,7 +298,7 @@ export class Connection implements MessageSink<RequestHead>, ResponseConnection 
       this.#request = undefined;
       this.#response = undefined;
     }
-    this.#abort();
+    this.#abort(status === 401 ? status : undefined);
   }
 
   /** Closes the connection after the last response, so that a client that is still sending can read it. */
@@ -294,12 +318,13 @@ export class Connection implements MessageSink<RequestHead>, ResponseConnection 
     this.#abort();
   }
 
-  #abort(): void {
+  /** `status` of the response that was sent in place of that of the request. */
+  #abort(status?: number): void {
     const request = this.#request;
     const response = this.#response;
     this.#request = undefined;
     this.#response = undefined;
     request?.body.abort();
-    response?.close();
+    response?.close(status);
   }
 }

@@ -2,7 +2,7 @@ import { Server, Socket } from 'node:net';
 import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import { InputTurns } from '../input-turns.ts';
 import { Connection, type ConnectionOwner, type ConnectionSettings } from './connection.ts';
-import type { ServerRequest } from './request.ts';
+import type { AdmittedRequest, ServerRequest } from './request.ts';
 import { checkCredentialHeaders } from './request-parser.ts';
 import { ResponseTurn, type ServerResponse } from './response.ts';
 import { HeadEncoder } from './response-head.ts';
@@ -12,6 +12,8 @@ export interface HttpServer extends Server {
   /** Closes connections without a request. */
   closeIdleConnections(): void;
   closeAllConnections(): void;
+  /** Ends the requests that are rejected, see {@link Connection.revoke}: at most one with each step. */
+  revoke(isRejected: (request: AdmittedRequest) => boolean): Iterator<unknown, unknown, undefined>;
 }
 
 /** PEM texts, or a pre-shared key and its ciphers. */
@@ -82,6 +84,9 @@ export function createHttp1Server(
     closeAllConnections: () => {
       for (const connection of connections) connection.destroy();
       for (const socket of sockets) socket.destroy();
+    },
+    *revoke(isRejected: (request: AdmittedRequest) => boolean) {
+      for (const connection of connections) yield connection.revoke(isRejected);
     },
   });
 }

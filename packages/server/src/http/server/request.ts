@@ -1,7 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Exchange } from '../../exchange/exchange.ts';
 import { RequestBody } from './request-body.ts';
 import type { RequestHead } from './request-parser.ts';
+
+/** What is known of a request that is authenticated. */
+export type AdmittedRequest = Pick<Exchange, 'authenticated' | 'head' | 'facts'>;
 
 /** A request, from its head on. */
 export class ServerRequest {
@@ -15,6 +19,10 @@ export class ServerRequest {
   readonly body: RequestBody;
   /** Whether the connection may stay open after the response: at first, whether the client allows it. */
   persistent: boolean;
+  /** Its exchange, once it is authenticated; undefined for requests that are not. */
+  admitted: AdmittedRequest | undefined = undefined;
+  /** It was ended because its credential is not accepted any more: nothing may be executed for it. */
+  isRevoked = false;
 
   constructor(head: RequestHead, socket: Socket) {
     this.method = head.method;

@@ -231,11 +231,14 @@ export class ServerResponse implements ResponseLike {
     if (!this.#isWritten) this.#connection.socket.destroy();
   }
 
-  /** The response is complete, or the connection was closed. */
-  close(): void {
+  /** The response is complete, or the connection was closed. `status`: of another response that was sent in its place. */
+  close(status?: number): void {
     if (this.destroyed) return;
     this.destroyed = true;
-    const end = { status: this.headersSent ? this.#status : undefined, isComplete: this.#isWritten };
+    const end = {
+      status: this.headersSent ? this.#status : status,
+      isComplete: this.#isWritten || status !== undefined,
+    };
     const first = this.#closeListener;
     const others = this.#otherListeners;
     // A call may retain its response, which must not retain what listened to it.

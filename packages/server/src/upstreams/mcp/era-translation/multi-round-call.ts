@@ -4,9 +4,15 @@ import { memberText, memberTexts, withMembers } from '@sluice/protocol/json/text
 import { acceptsServerRequest } from '@sluice/protocol/mcp/capabilities';
 import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import type { NotificationMessage } from '@sluice/protocol/mcp/message';
-import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall } from '../../in-flight-calls.ts';
+import { type CallEnd, CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall } from '../../in-flight-calls.ts';
 import { progressParams } from '../../progress.ts';
-import { type CallOutcome, ForwardingSink, joinListeners, type ResponseSink } from '../../response-sink.ts';
+import {
+  type CallOutcome,
+  ForwardingSink,
+  failedOutcome,
+  joinListeners,
+  type ResponseSink,
+} from '../../response-sink.ts';
 import type { CallDeps, CallSpec } from '../relay/call-spec.ts';
 import { RelayedCall } from '../relay/relayed-call.ts';
 import type { ModernMetadata } from '../relay/request-edits.ts';
@@ -86,6 +92,11 @@ export class MultiRoundCall extends ForwardingSink implements InFlightCall {
   cancel(_message: NotificationMessage): void {
     this.#cancel(CLIENT_CANCELED);
     super.complete({ kind: 'canceled' });
+  }
+
+  end({ error, category }: CallEnd): void {
+    this.#end();
+    super.complete(failedOutcome(error, category, 'aborted'));
   }
 
   #cancel(reason: string): void {

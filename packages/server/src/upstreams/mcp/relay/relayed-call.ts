@@ -3,7 +3,7 @@ import { INTERNAL_ERROR } from '@sluice/protocol/mcp/constants';
 import type { NotificationMessage } from '@sluice/protocol/mcp/message';
 import { UpstreamError } from '../../../http/client/errors.ts';
 import type { ClientFacts } from '../../client-facts.ts';
-import { CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall, SHUTTING_DOWN } from '../../in-flight-calls.ts';
+import { type CallEnd, CLIENT_CANCELED, CLIENT_DISCONNECTED, type InFlightCall } from '../../in-flight-calls.ts';
 import { failedOutcome, type ResponseSink } from '../../response-sink.ts';
 import type { UpstreamResponse } from '../response-handler.ts';
 import { LOST_SESSION_REMEDY } from '../session-loss.ts';
@@ -156,6 +156,10 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
     return this.#sink.client;
   }
 
+  get forward(): string | undefined {
+    return this.spec.forward;
+  }
+
   cancel({ text }: NotificationMessage): void {
     if (this.#isDone || this.#cancelTimer) return;
     const attempt = this.attempt;
@@ -181,11 +185,11 @@ export class RelayedCall implements InFlightCall, AttemptedCall {
     this.#fail(new UpstreamError('timeout', upstream.transport.address, what));
   }
 
-  onShutdown(): void {
+  end({ error, category }: CallEnd): void {
     if (this.#isDone) return;
-    this.#abandon(SHUTTING_DOWN.message);
+    this.#abandon(error.message);
     this.#settle(false);
-    this.#sink.complete(failedOutcome(SHUTTING_DOWN, 'SERVICE_UNAVAILABLE', 'aborted'));
+    this.#sink.complete(failedOutcome(error, category, 'aborted'));
   }
 
   #onClientDisconnected(): void {

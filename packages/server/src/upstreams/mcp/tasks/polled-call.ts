@@ -108,7 +108,8 @@ export class PolledCall implements Operation {
 
   start(): void {
     const { spec, sink, target } = this.#call;
-    target.deps.operations.run({ entry: spec.task?.tool, message: spec.message }, sink, this);
+    const { message, forward, task } = spec;
+    target.deps.operations.run({ entry: task?.tool, message, forward }, sink, this);
   }
 
   async execute({ signal, progress }: OperationContext): Promise<CallOutcome> {
