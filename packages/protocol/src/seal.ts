@@ -1,7 +1,7 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 
 /** Purpose of a sealed text, which cannot be opened for another one. */
-export type Purpose = 'session' | 'requestState' | 'eventId' | 'upstreamSession';
+export type Purpose = 'session' | 'requestState' | 'eventId' | 'upstreamSession' | 'signIn' | 'refreshToken';
 
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;

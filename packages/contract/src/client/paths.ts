@@ -7538,7 +7538,6 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             413: components["responses"]["PayloadTooLarge"];
             500: components["responses"]["Internal"];
-            503: components["responses"]["Unavailable"];
         };
     };
     listSessions: {
@@ -7608,7 +7607,6 @@ export interface operations {
             404: components["responses"]["NotFound"];
             413: components["responses"]["PayloadTooLarge"];
             500: components["responses"]["Internal"];
-            503: components["responses"]["Unavailable"];
         };
     };
     listBlocks: {

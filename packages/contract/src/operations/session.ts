@@ -27,7 +27,7 @@ export const sessionOperations = {
     summary: 'Sign out',
     description: 'Ends the sign-in that the cookie of the request proves, and revokes its refresh token at the issuer.',
     responses: { 200: { description: 'The result', data: signOutResult } },
-    errors: ['UNAVAILABLE'],
+    errors: [],
   }),
   list: defineOperation({
     id: 'listSessions',
@@ -49,6 +49,6 @@ export const sessionOperations = {
     summary: 'End a sign-in',
     description: 'Revokes its refresh token at the issuer, too.',
     responses: { 200: { description: 'Ended', data: deleteResult } },
-    errors: ['NOT_FOUND', 'UNAVAILABLE'],
+    errors: ['NOT_FOUND'],
   }),
 };

@@ -9,8 +9,9 @@ import { UpstreamSockets } from '../http/client/upstream-sockets.ts';
 import { openFilesLimit, socketLimits } from '../http/open-files.ts';
 import { Secrets } from '../http/secrets/secrets.ts';
 import { Identity } from '../identity/identity.ts';
-import type { IssuerRequest } from '../identity/issuer-keys.ts';
+import type { FetchIssuer, IssuerRequest } from '../identity/issuer-keys.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
+import { ConsoleSignIn } from '../management/sign-in/sign-in.ts';
 import type { OpenResponseTimes } from '../mcp/open-responses.ts';
 import { SESSION_LIFETIME_MS } from '../mcp/sessions/sessions.ts';
 import type { ComponentCompiler } from '../policy/sandbox/action.ts';
@@ -70,11 +71,18 @@ export async function openCore(options: CoreOptions) {
     },
   });
   const calls = closing(new InFlightCalls({ idleMs, totalMs }));
+  // Keys are fetched at once, but the client needs the identity.
+  const fetch: FetchIssuer = (request) => Promise.resolve().then(() => fetchFromIssuer(egress, request));
+  const sealer = await openSealer(storage);
+  const { consoleUrl } = config;
+  const signIn: ConsoleSignIn = new ConsoleSignIn({ consoleUrl, sealer, fetch, identity: () => identity, log });
+  const signIns = closing(signIn.stored);
+  await signIns.open(storage.records);
   const identity = closing(
     new Identity(undefined, {
       publicUrl: config.publicUrl?.href,
-      // Keys are fetched at once, but the client needs the identity.
-      fetch: (request) => Promise.resolve().then(() => fetchFromIssuer(egress, request)),
+      fetch,
+      signIns,
       report: ({ name: issuer }, error) => {
         if (error === undefined) log.info('keys of the token issuer fetched again', { issuer });
         else log.warn('keys of the token issuer could not be fetched; retrying', { issuer, error });
@@ -95,7 +103,8 @@ export async function openCore(options: CoreOptions) {
     replicaId: shared?.members.id ?? randomBytes(6).toString('base64url'),
     calls,
     admitted: new AdmittedRequests(calls),
-    sealer: await openSealer(storage),
+    sealer,
+    signIn,
     secrets: new Secrets(config.secrets),
     egress,
     stateEvents: new StateEvents(),

@@ -16,6 +16,7 @@ import { ProxyHeaders, proxyHeaders } from './proxy-headers.ts';
 import { type May, mayOf } from './roles.ts';
 import { ServiceKey, ServiceKeys } from './service-keys.ts';
 import { identityHeaders, OWN_AUTHORIZATION, receivedHeaders } from './settings.ts';
+import { SignInReader, type SignIns } from './sign-ins.ts';
 import type { IssuerParts } from './token-issuer.ts';
 import { Tokens, type Verification } from './tokens.ts';
 import { TrustedProxies } from './trusted-proxies.ts';
@@ -41,6 +42,9 @@ export interface ActiveIdentity {
   readonly receivedHeaders: ReadonlySet<string> | undefined;
   readonly addressOf: AddressOf | undefined;
   readonly ignored: number | undefined;
+  /** Undefined without `identity`. */
+  readonly tokens: Tokens | undefined;
+  readonly signIns: SignInReader;
   /** Ends what it has begun, once it is not active any more and {@link ConfiguredIdentity} has taken over what stays. */
   close(): void;
   requirementOf(served: Served): Exclude<Requirement, 'open'> | undefined;
@@ -60,6 +64,8 @@ export function unconfiguredIdentity(): ActiveIdentity {
     receivedHeaders: undefined,
     addressOf: undefined,
     ignored: undefined,
+    tokens: undefined,
+    signIns: new SignInReader([], undefined),
     close: () => {},
     requirementOf: () => undefined,
     authenticate: (_listener, head) => authenticate(head),
@@ -68,7 +74,10 @@ export function unconfiguredIdentity(): ActiveIdentity {
 }
 
 /** What an identity needs from outside. */
-export type IdentityParts = Omit<IssuerParts, 'turns'>;
+export interface IdentityParts extends Omit<IssuerParts, 'turns'> {
+  /** Those to the console, if there is any. */
+  readonly signIns?: SignIns | undefined;
+}
 
 const SUSPENDED: Rejected = {
   kind: 'rejected',
@@ -89,6 +98,8 @@ export function suspendedIdentity(earlier: ActiveIdentity): ActiveIdentity {
     receivedHeaders: new Set(receivedHeaders),
     addressOf,
     ignored,
+    tokens: undefined,
+    signIns: new SignInReader([], undefined),
     close: () => earlier.close(),
     requirementOf: () => 'required',
     authenticate: () => SUSPENDED,
@@ -138,6 +149,7 @@ export class ConfiguredIdentity implements ActiveIdentity {
   readonly addressOf: AddressOf | undefined;
   readonly keys: ServiceKeys;
   readonly tokens: Tokens;
+  readonly signIns: SignInReader;
   readonly #proxies: TrustedProxies | undefined;
   readonly #proxyHeaders: ProxyHeaders | undefined;
 
@@ -154,6 +166,7 @@ export class ConfiguredIdentity implements ActiveIdentity {
       proxies && ((peer, forwarded) => proxies.clientAddress(peer, forwarded === undefined ? [] : [forwarded]));
     this.keys = new ServiceKeys(keys, parts.now, replaced?.keys);
     this.tokens = new Tokens(tokens, parts, replaced?.tokens);
+    this.signIns = new SignInReader(tokens, parts.signIns);
     this.#proxies = proxies;
     this.#proxyHeaders =
       proxy &&
@@ -176,7 +189,7 @@ export class ConfiguredIdentity implements ActiveIdentity {
   }
 
   authenticate(listener: ServedListener, head: ReceivedHead): ReturnType<Authenticate> {
-    return this.#byCredential(listener, head) ?? this.#byProxy(head);
+    return this.#byCredential(listener, head) ?? this.#bySignIn(listener, head) ?? this.#byProxy(head);
   }
 
   /** Ends what the settings have begun. */
@@ -185,15 +198,13 @@ export class ConfiguredIdentity implements ActiveIdentity {
   }
 
   /** The principal of a key or token, and what rejects a request with a credential; undefined without one. */
-  #byCredential(
-    listener: ServedListener,
-    { peer, target, headers, credentials }: ReceivedHead,
-  ): ReturnType<Authenticate> | undefined {
-    const { keys, tokens, proxy } = this.settings;
+  #byCredential(listener: ServedListener, head: ReceivedHead): ReturnType<Authenticate> | undefined {
+    const { target, headers, credentials } = head;
+    const { keys, tokens } = this.settings;
     if (keys.length + tokens.length === 0) return undefined;
     const isInference = listener.served === 'inference';
     if (isInference && keys.length > 0 && isMisplaced(headers, credentials)) return MISPLACED;
-    if (proxy?.ignore_authorization && this.#proxies?.isTrusted(peer)) return undefined;
+    if (this.#isProxyAlone(head)) return undefined;
     const lines = credentials?.get(isInference ? OWN_AUTHORIZATION : 'authorization');
     if (!lines) return undefined;
     if (lines.length > 1) return invalidToken('several credentials');
@@ -208,6 +219,16 @@ export class ConfiguredIdentity implements ActiveIdentity {
     return verification instanceof Promise
       ? verification.then((settled) => acceptToken(settled, listener, target))
       : acceptToken(verification, listener, target);
+  }
+
+  /** Who has signed in to the console. */
+  #bySignIn({ served }: ServedListener, head: ReceivedHead): ReturnType<Authenticate> | undefined {
+    return served === 'management' && !this.#isProxyAlone(head) ? this.signIns.authenticate(head) : undefined;
+  }
+
+  /** Whether the headers of a proxy count alone, whatever credential comes with them. */
+  #isProxyAlone({ peer }: ReceivedHead): boolean {
+    return (this.settings.proxy?.ignore_authorization && this.#proxies?.isTrusted(peer)) ?? false;
   }
 
   #byProxy({ peer, credentials }: ReceivedHead): Authenticated | Rejected {

@@ -12,7 +12,9 @@ import {
 import type { Authenticate, Authenticated, ReceivedHead, Requirement } from './authenticator.ts';
 import type { FetchIssuer } from './issuer-keys.ts';
 import type { May } from './roles.ts';
+import type { SignInReader, SignIns } from './sign-ins.ts';
 import type { IssuerParts } from './token-issuer.ts';
+import type { Tokens } from './tokens.ts';
 
 /** What the service gives an {@link Identity}. */
 export interface IdentityOptions {
@@ -24,6 +26,8 @@ export interface IdentityOptions {
   readonly now?: () => number;
   /** Gets what happens to the keys of token issuers. */
   readonly report?: IssuerParts['report'];
+  /** Sign-ins to the console. */
+  readonly signIns?: SignIns;
 }
 
 /** Decides who makes the requests to a listener, always by the active settings. A promise counts unless they were replaced. */
@@ -54,14 +58,24 @@ export class Identity {
 
   /** Without `settings`, headers that name a user are believed from everybody. */
   constructor(settings: IdentitySettings | undefined, options: IdentityOptions = {}) {
-    const { publicUrl, fetch = noFetch, now = Date.now, report = () => {} } = options;
-    this.#parts = { publicUrl, fetch, now, report };
+    const { publicUrl, fetch = noFetch, now = Date.now, report = () => {}, signIns } = options;
+    this.#parts = { publicUrl, fetch, now, report, signIns };
     this.#active = this.#activate(settings, undefined);
   }
 
   /** The active settings. */
   get settings(): IdentitySettings | undefined {
     return this.#active.settings;
+  }
+
+  /** Bearer tokens; undefined without `identity`. */
+  get tokens(): Tokens | undefined {
+    return this.#active.tokens;
+  }
+
+  /** Principals of the sign-ins to the console. */
+  get signIns(): SignInReader {
+    return this.#active.signIns;
   }
 
   /** Undefined without `identity`: everybody may do everything. */

@@ -110,7 +110,8 @@ export function accessTokenProblem({ type, claims }: ParsedToken): Invalid | und
 /** What the ID token of a sign-in must have. */
 export interface SignInFacts {
   readonly clientId: string;
-  readonly nonce: string;
+  /** Undefined for the token of a refresh, which need not have any. */
+  readonly nonce: string | undefined;
 }
 
 const NO_ID_TOKEN = invalid('the token is not an ID token');
@@ -125,7 +126,7 @@ export function idTokenProblem({ type, claims }: ParsedToken, { clientId, nonce 
   const { azp } = claims;
   if (!audiences.includes(clientId) || (azp === undefined ? audiences.length > 1 : azp !== clientId))
     return OTHER_CLIENT;
-  return claims.nonce === nonce ? undefined : OTHER_SIGN_IN;
+  return nonce === undefined || claims.nonce === nonce ? undefined : OTHER_SIGN_IN;
 }
 
 /** Returns the audiences that a token names; none if it names them in an invalid way. */

@@ -122,6 +122,12 @@ test('every operation returns each of its statuses in the documented form', asyn
   await answers(200, 'DELETE /api/v1/blocks/ann');
   await answers(404, 'DELETE /api/v1/blocks/ann');
   await answers(404, 'GET /api/v1/blocks/ann');
+  await answers(200, 'GET /api/v1/session');
+  await answers(200, 'POST /api/v1/session/logout');
+  await answers(200, 'GET /api/v1/sessions');
+  const [id] = JSON.stringify((await api.call('GET', '/api/v1/sessions')).data).match(/(?<="id":")[\w-]{43}/) ?? [];
+  await answers(200, `DELETE /api/v1/sessions/${id}`);
+  await answers(404, `DELETE /api/v1/sessions/${id}`);
   await answers(409, 'PUT /api/v1/blocks/ann', {}, { 'x-forwarded-user': 'ann' });
 
   for (const [path, body] of [

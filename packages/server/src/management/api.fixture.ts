@@ -1,4 +1,6 @@
+import { randomBytes } from 'node:crypto';
 import type { DryRunResult, Evaluator, IdentitySettings } from '@sluice/contract';
+import { TokenSealer } from '@sluice/protocol/seal';
 import { request } from 'undici';
 import type { TestContext } from 'vitest';
 import { StoredBlocks } from '../access/stored-blocks.ts';
@@ -52,6 +54,7 @@ import { IdentityRevisions } from './identity/identity-revisions.ts';
 import { LegacyBackendProxy } from './legacy-backend.ts';
 import { Plugins } from './plugins.ts';
 import { Management, managementTelemetry } from './server.ts';
+import { ConsoleSignIn } from './sign-in/sign-in.ts';
 
 /** A response of the API as received by a client. */
 export interface Answered {
@@ -224,6 +227,15 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
   });
   await evaluators.start(configured);
   const identity = settings.identity ?? new Identity(undefined);
+  const signIn = new ConsoleSignIn({
+    consoleUrl: undefined,
+    sealer: new TokenSealer(randomBytes(32)),
+    fetch: async () => Promise.reject(new Error('there is no issuer')),
+    identity: () => identity,
+    log,
+  });
+  await signIn.stored.open(memoryLog());
+  await signIn.stored.add('corp', { claims: { sub: 'ann' }, refreshToken: undefined, expiresIn: undefined }, 3_600_000);
   const identityRevisions = new IdentityRevisions({
     identity,
     store: settings.identityStore ?? memoryRevisionStore(),
@@ -311,6 +323,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     get may() {
       return settings.identity ? identity.may : settings.may;
     },
+    signIn,
     legacyBackend,
     ready,
     hasDatabase: () => true,

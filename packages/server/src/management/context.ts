@@ -32,6 +32,7 @@ import type { Task } from '../upstreams/mcp/tasks/task.ts';
 import type { Tasks } from '../upstreams/mcp/tasks/tasks.ts';
 import type { IdentityRevisions } from './identity/identity-revisions.ts';
 import type { Plugins } from './plugins.ts';
+import type { ConsoleSignIn } from './sign-in/sign-in.ts';
 
 /** The part of the configuration of the service that this API uses. */
 export interface ManagementConfig {
@@ -85,6 +86,8 @@ export interface ManagementContext {
   readonly cancelTask: (task: Task) => Promise<void>;
   /** Plugins of the web console. */
   readonly plugins: Plugins;
+  /** Sign-in of people to the console. */
+  readonly signIn: ConsoleSignIn;
   readonly timeSeries: Pick<TimeSeries, 'read'>;
   readonly sessionStore: Pick<SessionStore, 'sessions' | 'records'>;
   readonly interactions: Pick<InteractionStore, 'list' | 'clear'>;
