@@ -72,6 +72,7 @@ beforeAll(async () => {
   await service.register('tools', { ...TOOL, name: 'wetter-日本', 'x-note': true });
   await service.register('namespaces', { name: 'team', labels: { a: 'b' } });
   expect((await service.manage('PUT', '/evaluators', { evaluators: [] })).status).toBe(200);
+  expect((await service.manage('PUT', '/blocks/ann', { reason: 'r' })).status).toBe(200);
   // A session that has ended, and one with a log level.
   const ended = await legacyClient(service.url(), '{}');
   const changed = await legacyClient(service.url(), '{}');
@@ -181,6 +182,7 @@ describe('a backup', () => {
     expect(sessions.map(([, , content]) => JSON.parse(content).kind).sort()).toEqual(['changed', 'ended']);
     service = await start(copy);
     expect(await service.manage('GET', '/forwards/crm')).toMatchObject({ status: 200, data: { name: 'crm' } });
+    expect(await service.manage('GET', '/blocks')).toMatchObject({ data: [{ id: 'ann', reason: 'r' }] });
     await service.stop();
     expect(await readFile(join(copy, 'registry.json'), 'utf8')).toBe(registry);
     service = await start(dataFolder());

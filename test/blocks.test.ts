@@ -1,11 +1,17 @@
-import { type IncomingMessage, request } from 'node:http';
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { hashServiceKey } from '@sluice/contract/service-key';
 import { expect, type TestContext, test } from 'vitest';
 import { run } from '../packages/cli/src/run.ts';
 import { scriptedTerminal } from '../packages/cli/src/testing/scripted-terminal.ts';
 import { startTestService, type TestService } from '../packages/server/testing/service.ts';
+import { OpenRequest } from './fixtures/open-request.ts';
 import { legacyClient, modernClient, post, reply, send } from './fixtures/raw-client.ts';
 import { textResultText, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
+import { startTasksUpstream } from './fixtures/tasks-upstream.ts';
 
 // "Block now": principals and forwards, without `identity`, where a header names the user.
 
@@ -36,29 +42,12 @@ async function toolsOf(service: TestService): Promise<string[]> {
   return result.tools.map(({ name }: { name: string }) => name);
 }
 
-/** Opens the notification stream of a session; returns the messages on it so far, and whether it has ended. */
-async function listen(url: string, headers: Readonly<Record<string, string>>) {
-  const stream = { text: '', isOver: false };
-  const response = await new Promise<IncomingMessage>((resolve, reject) => {
-    const sent = request(url, { headers: { ...headers, accept: 'text/event-stream' }, agent: false }, resolve);
-    sent.on('error', reject).end();
-  });
-  response.on('data', (chunk) => {
-    stream.text += String(chunk);
-  });
-  response
-    .on('error', () => undefined)
-    .on('close', () => {
-      stream.isOver = true;
-    });
-  return stream;
-}
-
 test('a blocked forward is unknown, and back when it is unblocked', async (context) => {
   const { service, crm } = await start(context);
   const url = service.url();
   const client = await legacyClient(url);
-  const stream = await listen(url, client.headers);
+  const stream = new OpenRequest('notifications', url, 'GET', { ...client.headers, accept: 'text/event-stream' }).end();
+  await expect.poll(() => stream.status).toBe(200);
   const call = (name: string) => modernClient(url).call('tools/call', JSON.stringify({ name }));
   expect((await call('crm')).text).toContain('done');
   const calls = crm.count('tools/call');
@@ -136,4 +125,72 @@ test('the command line blocks, lists and unblocks', async (context) => {
     code: 1,
     err: 'sluice: invalid block\n  for: must be a duration such as 30m, 1h or 7d\n',
   });
+});
+
+test('calls to a blocked forward end, also upstream, and its tasks are canceled', async (context) => {
+  const service = await startTestService();
+  context.onTestFinished(() => service.stop(0));
+  const never = new Promise<never>(() => undefined);
+  const [crm, wiki] = await Promise.all(
+    ['crm', 'wiki'].map(async (name) => {
+      const scripts = { 'tools/list': toolList(toolText(name)), 'tools/call': () => never };
+      const upstream = await startRawUpstream({ scripts, eras: ['legacy'] });
+      context.onTestFinished(upstream.close);
+      await service.register('forwards', { name, address: upstream.url });
+      return upstream;
+    }),
+  );
+  const tasks = await startTasksUpstream();
+  context.onTestFinished(tasks.close);
+  await service.register('forwards', { name: 'tasks', address: tasks.url });
+  const client = await legacyClient(service.url());
+  const ended = client.call('tools/call', '{"name":"crm"}');
+  const other = new OpenRequest('other', service.url(), 'POST', {
+    ...client.headers,
+    'content-type': 'application/json',
+    accept: 'application/json, text/event-stream',
+  }).end('{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"wiki"}}');
+  const declared = '{"extensions":{"io.modelcontextprotocol/tasks":{}}}';
+  const created = await modernClient(service.url(), declared).call('tools/call', '{"name":"endless"}');
+  const { taskId } = JSON.parse(created.text).result;
+  await expect.poll(() => [crm?.count('tools/call'), wiki?.count('tools/call')]).toEqual([1, 1]);
+
+  await service.manage('PUT', '/blocks/forward:crm');
+  await service.manage('PUT', '/blocks/forward:tasks');
+  expect(JSON.parse(reply(await ended)).error.message).toBe('the call was ended: access is blocked');
+  await expect.poll(() => crm?.count('notifications/cancelled')).toBe(1);
+  await expect.poll(() => tasks.count('tasks/cancel')).toBe(1);
+  expect(wiki?.count('notifications/cancelled')).toBe(0);
+  expect(other.isOver).toBe(false);
+  const get = await modernClient(service.url(), declared).call('tasks/get', JSON.stringify({ taskId }));
+  expect(JSON.parse(reply(get)).error.message).toMatch(/not found/);
+  other.close();
+});
+
+test('with identity, a key is blocked by its name, on every listener, and others are not', async (context) => {
+  const keys = ['nightly', 'other'].map((name) => ({ name, key: `slk_${randomBytes(32).toString('base64url')}` }));
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-blocks-'));
+  context.onTestFinished(() => rm(folder, { recursive: true }));
+  const file = join(folder, 'service.yaml');
+  const settings = keys.map(({ name, key }) => ({ name, sha256: [hashServiceKey(key)], management: true }));
+  await writeFile(file, JSON.stringify({ identity: { keys: settings } }));
+  const service = await startTestService({}, ['--service-config', file]);
+  context.onTestFinished(() => service.stop(0));
+  const statuses = async ({ key }: { readonly key: string }) => {
+    const bearer = { authorization: `Bearer ${key}` };
+    const inference = `http://${service.addresses.inference}/v1/models`;
+    return [
+      (await post(service.url(), '{"jsonrpc":"2.0","id":1,"method":"initialize"}', bearer)).status,
+      (await send(`${service.management}/api/v1/tools`, 'GET', bearer)).status,
+      (await send(inference, 'GET', { 'x-sluice-authorization': `Bearer ${key}` })).status,
+    ].map((status) => status === 401);
+  };
+  const [nightly, other] = keys;
+  if (!nightly || !other) throw new Error('there are two keys');
+  expect(await statuses(nightly)).toEqual([false, false, false]);
+  expect((await service.manage('PUT', '/blocks/keys%2Fnightly')).status).toBe(200);
+  expect(await statuses(nightly)).toEqual([true, true, true]);
+  expect(await statuses(other)).toEqual([false, false, false]);
+  await service.manage('DELETE', '/blocks/keys%2Fnightly');
+  expect(await statuses(nightly)).toEqual([false, false, false]);
 });

@@ -59,6 +59,7 @@ beforeAll(async () => {
   const service = await startOn(folder);
   sessions = [await legacyClient(service.url(), '{}'), await legacyClient(service.url(), '{}')];
   await fetch(service.url(), { method: 'DELETE', headers: sessions[1]?.headers ?? {} });
+  await service.manage('PUT', '/blocks/ann');
   await service.stop();
   database = await postgres.createDatabase();
 });
@@ -136,7 +137,7 @@ test('a folder goes into a database, which a service shows in the same way, and 
   const done = await migrate(['--from', 'stopped'], { SERVICE_POSTGRES_URL: database });
   expect(done.code).toBe(0);
   expect(done.out).toBe(
-    'migrated to the database: namespaces 2, forwards 1, tools 6, resources 2, prompts 1, services 1, unusable 1, evaluator revisions 2, sessions 3\n',
+    'migrated to the database: namespaces 2, forwards 1, tools 6, resources 2, prompts 1, services 1, unusable 1, evaluator revisions 2, blocks 1, sessions 3\n',
   );
   expect(done.err).toContain(
     `SERVICE_SESSION_KEY of the replicas is the key of the service: the content of ${folder}/`,
@@ -164,6 +165,7 @@ test('a folder goes into a database, which a service shows in the same way, and 
     SERVICE_SESSION_KEY: key,
   });
   expect(await shown(service)).toEqual(expected);
+  expect(await service.manage('GET', '/blocks')).toMatchObject({ data: [{ id: 'ann' }] });
   expect(JSON.stringify(expected)).toContain('Greets a customer');
   const statuses = sessions.map(async ({ headers }) => (await post(service.url(), rpc('ping'), headers)).status);
   expect(await Promise.all(statuses)).toEqual([200, 404]);

@@ -43,7 +43,13 @@ Examples:
       const body = await validated(({ blockInput }) => blockInput, { for: duration, reason }, 'block');
       const client = await context.connect();
       const params = { path: { id }, query: { lock_out: allowLockOut ? ('allow' as const) : undefined } };
-      const block = await unwrap(client.PUT('/api/v1/blocks/{id}', { params, body }));
+      const call = client.PUT('/api/v1/blocks/{id}', { params, body });
+      const block = await unwrap(call);
+      const { data } = await call;
+      if (data && 'unconfirmed' in data) {
+        const replicas = sanitizeLine(String(data.unconfirmed));
+        context.terminal.stderr.write(`sluice: replicas that may not have applied it yet: ${replicas}\n`);
+      }
       const until = block.until === undefined ? '' : ` until ${block.until}`;
       context.output().done(block, `blocked ${sanitizeLine(block.id)}${until}`);
     });

@@ -31,8 +31,9 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** Options of {@link StoredBlocks}. */
 export interface StoredBlocksOptions {
-  readonly registry: Pick<Registry, 'hide'>;
-  readonly log: Pick<TargetLogger, 'info'>;
+  /** Hides the blocked forwards; without it, the records are only read. */
+  readonly registry?: Pick<Registry, 'hide'>;
+  readonly log?: Pick<TargetLogger, 'info'>;
   /** See {@link Blocks}. */
   readonly retainMs: number;
   /** Epoch milliseconds; defaults to the system clock. */
@@ -98,7 +99,7 @@ export class StoredBlocks {
       return { since: before && isActive(before, now) ? before.since : now, ...block };
     });
     const { until, reason, by } = block;
-    this.#options.log.info('blocked', { id, until: until && new Date(until).toISOString(), reason, by });
+    this.#options.log?.info('blocked', { id, until: until && new Date(until).toISOString(), reason, by });
     await this.#ending;
     return await this.#records.confirm();
   }
@@ -112,7 +113,7 @@ export class StoredBlocks {
       if (!before || !wasBlocked) return undefined;
       return blockedForward(id) === undefined ? { ...before, until: now } : null;
     });
-    if (wasBlocked) this.#options.log.info('unblocked', { id, by });
+    if (wasBlocked) this.#options.log?.info('unblocked', { id, by });
     // Also if it is gone: whoever repeats the request may not have got the first response.
     return { wasBlocked, unconfirmed: await this.#records.confirm() };
   }
@@ -143,6 +144,6 @@ export class StoredBlocks {
       const ms = Math.min(next - this.#now(), MAX_TIMER_MS);
       this.#timer = setTimeout(() => this.#hideForwards(), ms).unref();
     }
-    if (this.blocks.forwards !== forwards) this.#options.registry.hide(this.blocks.forwards);
+    if (this.blocks.forwards !== forwards) this.#options.registry?.hide(this.blocks.forwards);
   }
 }

@@ -2,9 +2,10 @@ import { createHash } from 'node:crypto';
 import { openAsBlob } from 'node:fs';
 import { access, open, readdir, readFile, rm, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { StoredBlocks } from '../access/stored-blocks.ts';
 import { IDENTITY_REVISIONS } from '../management/identity/identity-revisions.ts';
 import { SessionStore } from '../mcp/sessions/session-store.ts';
-import { sessionKeyIn } from '../mcp/sessions/sessions.ts';
+import { SESSION_LIFETIME_MS, sessionKeyIn } from '../mcp/sessions/sessions.ts';
 import { EVALUATOR_REVISIONS } from '../policy/evaluator-revisions.ts';
 import { runSteps } from '../registry/steps.ts';
 import {
@@ -161,27 +162,31 @@ async function requireRecords(bytes: Buffer): Promise<void> {
   await readRecords(memoryLog(records.puts()));
 }
 
-/** What is stored beside the registry: sessions, and the revisions of evaluators and identity. */
+/** What is stored beside the registry: sessions, blocks, and the revisions of evaluators and identity. */
 export interface Records {
   readonly sessions: SessionStore;
   readonly revisions: Revisions;
   readonly identity: Revisions;
+  readonly blocks: StoredBlocks;
 }
 
 /** Loads the records of a service. Throws the error of what cannot be used. */
 export async function loadRecords(log: RecordLog): Promise<Records> {
   const sessions = new SessionStore();
   await sessions.open(log);
+  const blocks = new StoredBlocks({ retainMs: SESSION_LIFETIME_MS });
+  await blocks.open(log);
   const revisions = await new LogRevisionStore(log, EVALUATOR_REVISIONS).load();
-  return { sessions, revisions, identity: await new LogRevisionStore(log, IDENTITY_REVISIONS).load() };
+  return { sessions, revisions, identity: await new LogRevisionStore(log, IDENTITY_REVISIONS).load(), blocks };
 }
 
 /** Records, as they are written elsewhere. */
-export function recordsOf({ sessions, revisions, identity }: Records): Iterable<RecordedPut>[] {
+export function recordsOf({ sessions, revisions, identity, blocks }: Records): Iterable<RecordedPut>[] {
   return [
     ...sessions.records(),
     revisionRecords(revisions, EVALUATOR_REVISIONS),
     revisionRecords(identity, IDENTITY_REVISIONS),
+    blocks.records(),
   ];
 }
 

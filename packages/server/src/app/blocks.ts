@@ -1,9 +1,17 @@
+import { SERVER_ERROR } from '@sluice/protocol/mcp/constants';
 import type { Blocked } from '../access/stored-blocks.ts';
 import { type QuotaOwner, quotaOwner } from '../http/quota.ts';
 import { blockedForward } from '../identity/blocks.ts';
 import { AUTHENTICATED_KINDS, withKey } from '../identity/principal.ts';
+import type { CallEnd } from '../upstreams/in-flight-calls.ts';
 import { isOpen } from '../upstreams/mcp/tasks/task-record.ts';
 import type { WithCalls } from './call-parts.ts';
+
+/** How calls of blocked principals, and to blocked forwards, end. */
+const BLOCKED: CallEnd = {
+  error: { code: SERVER_ERROR, message: 'the call was ended: access is blocked' },
+  category: 'POLICY_BLOCKED',
+};
 
 /** Ends from now on what is open when a principal or a forward is blocked, in slices. */
 export function endBlocked(parts: WithCalls): void {
@@ -20,9 +28,13 @@ export function endBlocked(parts: WithCalls): void {
 }
 
 async function endPrincipal(parts: WithCalls, { id, isForeign }: Blocked): Promise<void> {
-  const { access, suspendedCalls, sessionBindings, activeSessions, events, tasks, sessionStore } = parts;
+  const { access, admitted, calls, suspendedCalls, sessionBindings, activeSessions, events, tasks, sessionStore } =
+    parts;
   const names = new Set(AUTHENTICATED_KINDS.map((kind) => quotaOwner('', withKey({ kind, id }), undefined).name));
   const isOwner = ({ name }: QuotaOwner) => names.has(name);
+  await admitted.end(({ principal }) => principal.id === id);
+  // Those that no request has admitted here: rounds of tasks.
+  await access.slicer.run(calls.endWhere(({ client }) => client.principal?.id === id, BLOCKED));
   await access.slicer.run(suspendedCalls.expireHidden());
   await access.slicer.run(activeSessions.endWhere(isOwner));
   await access.slicer.run(events.dropWhere(isOwner));
@@ -30,14 +42,15 @@ async function endPrincipal(parts: WithCalls, { id, isForeign }: Blocked): Promi
   // Replicas share these records.
   if (isForeign) return;
   tasks.discardWhere((record) => record.principal.id === id && isOpen(record));
-  // Without the database, they end when they expire.
-  await sessionStore.endWhere(isOwner).catch(() => undefined);
+  // Not awaited: other replicas confirm these commits, perhaps while they wait for this one. They are invalid already, and expire.
+  void sessionStore.endWhere(isOwner).catch(() => undefined);
 }
 
 /** What is hidden has ended with the change of the registry. */
 async function endForward(
-  { tasks }: WithCalls,
+  { access, calls, tasks }: WithCalls,
   { forward, isForeign }: Blocked & { readonly forward: string },
 ): Promise<void> {
+  await access.slicer.run(calls.endWhere((call) => call.forward === forward, BLOCKED));
   if (!isForeign) tasks.discardWhere((record) => record.forward === forward && isOpen(record));
 }

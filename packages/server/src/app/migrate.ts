@@ -30,6 +30,7 @@ export { ConfigError, type DatabaseSettings, parseDatabase, StoreError };
 /** Number of records by kind. `unusable` are those that are kept although this version cannot use them. */
 export type MigrationCounts = Readonly<Record<Section | 'unusable' | 'evaluator_revisions' | 'sessions', number>> & {
   readonly identity_revisions?: number;
+  readonly blocks?: number;
 };
 
 /** What to migrate. */
@@ -83,7 +84,7 @@ function notEmpty(): StoreError {
   );
 }
 
-function countsOf({ registry: { current }, revisions, identity, sessions }: Content): MigrationCounts {
+function countsOf({ registry: { current }, revisions, identity, sessions, blocks }: Content): MigrationCounts {
   const count = (kind: 'tool' | 'resource' | 'prompt') => current.entries(kind, { shadowed: true }).length;
   return {
     namespaces: current.namespaces.size,
@@ -95,6 +96,7 @@ function countsOf({ registry: { current }, revisions, identity, sessions }: Cont
     unusable: SECTIONS.reduce((sum, section) => sum + (current.unusable.get(section)?.size ?? 0), 0),
     evaluator_revisions: revisions.list.length,
     ...(identity.list.length > 0 && { identity_revisions: identity.list.length }),
+    ...(blocks.list().length > 0 && { blocks: blocks.list().length }),
     sessions: sessions.sessions.entries().length,
   };
 }

@@ -26,13 +26,14 @@ export function backupRoutes(router: Router, context: ManagementContext): void {
 
 /** All files as of one moment: nothing is awaited between them, and each is built over immutable state. */
 function backupSources(context: ManagementContext): BackupSource[] {
-  const { registry, evaluators, identityRevisions, sessionStore } = context;
+  const { registry, evaluators, identityRevisions, sessionStore, storedBlocks } = context;
   const entries = registry.records();
   const { nextGeneration } = registry.log;
   const records = [
     ...sessionStore.records(),
     revisionRecords(evaluators.history.stored, EVALUATOR_REVISIONS),
     revisionRecords(identityRevisions.history.stored, IDENTITY_REVISIONS),
+    storedBlocks.records(),
   ];
   return [
     { name: 'registry.json', slices: () => REGISTRY_FORMAT.write([entries], nextGeneration) },

@@ -15,6 +15,9 @@ import {
 } from './session-state.ts';
 import { type SessionStoreLimits, SessionTable } from './session-table.ts';
 
+/** Sessions that are ended in one commit. */
+const ENDED_AT_ONCE = 256;
+
 /** A change of a session: its end, or another state. */
 export type SessionChange = 'end' | ((before: SessionState) => SessionState);
 
@@ -97,7 +100,10 @@ export class SessionStore {
   /** Ends the sessions of these owners that have a state. Rejects with `StoreError`. */
   async endWhere(test: (holder: QuotaOwner) => boolean): Promise<void> {
     const own = this.sessions.entries().filter(([, { kind, holder }]) => kind === 'changed' && test(holder));
-    await Promise.all(own.map(([id, { expires, holder }]) => this.change(id, expires, 'end', holder)));
+    while (own.length > 0) {
+      const some = own.splice(0, ENDED_AT_ONCE);
+      await Promise.all(some.map(([id, { expires, holder }]) => this.change(id, expires, 'end', holder)));
+    }
   }
 
   /** What is stored, as of the call; the texts are created when they are read. */

@@ -79,7 +79,7 @@ export class SessionBindings {
     }
   }
 
-  /** Ends the sessions of clients at forwards that were moved out of their namespaces. */
+  /** Ends the sessions of clients at forwards that were moved out of their namespaces or blocked, and those of blocked principals. */
   endHidden(): void {
     for (const { sessions } of this.#options.upstreams) {
       sessions.forEach(({ bridge }, owner) => {
