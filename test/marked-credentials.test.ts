@@ -57,6 +57,7 @@ const markedWith = (credential: string) => ({
   ...IDENTITY_HEADERS,
   authorization: credential,
   'x-sluice-authorization': credential,
+  cookie: `theme=dark; __Host-sluice=${MARK}; sluice=${MARK}; sluice-login=${MARK}`,
   'x-passed': 'yes',
 });
 const MARKED = markedWith(CREDENTIAL);
@@ -92,7 +93,7 @@ beforeAll(async () => {
     SERVICE_AUTH_ISSUER: 'https://id.example/realms/r',
     SERVICE_AUTH_UPSTREAM_ISSUER: provider.url,
     SERVICE_AUTH_REGISTRATION: 'forward',
-    SERVICE_FORWARD_HEADERS: 'x-passed',
+    SERVICE_FORWARD_HEADERS: 'x-passed,cookie',
     SERVICE_SECRET_OWN: OWN,
     RUST_LOG: 'trace',
   };
@@ -154,7 +155,7 @@ describe('marked credentials', () => {
     await sent(send(url, 'DELETE', { ...older.headers, ...MARKED }));
     const calls = upstream.seen.filter(({ method }) => method === 'tools/call');
     expect(calls.length).toBe(4);
-    for (const { headers } of calls) expect(headers['x-passed']).toBe('yes');
+    for (const { headers } of calls) expect([headers['x-passed'], headers.cookie]).toEqual(['yes', 'theme=dark']);
     for (const { headers } of upstream.seen.slice(seenBefore)) {
       // The header of the forward itself is sent: only those that name a user are not.
       expect(headers['x-own']).toBe(OWN);

@@ -2,6 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import { gunzipSync } from 'node:zlib';
 import { request } from 'undici';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -352,6 +353,33 @@ describe('signing out', () => {
 });
 
 describe('sign-ins', () => {
+  it('that end, or get other groups, end the streams that they have opened', async () => {
+    const open = async (cookie: string) => {
+      const { body, statusCode } = await request(`${service.management}/api/v1/events?topics=registry`, {
+        headers: { cookie, ...CONSOLE },
+        reset: true,
+      });
+      expect(statusCode).toBe(200);
+      const ended = body.text().then(
+        () => 'ended',
+        () => 'ended',
+      );
+      return () => Promise.race([ended, setImmediate('open')]);
+    };
+    const [ann, bob] = [await signIn('ann'), await signIn('bob')];
+    const [stream, other] = [await open(ann), await open(bob)];
+    await send('/api/v1/session/logout', { method: 'POST', cookie: ann });
+    await expect.poll(stream).toBe('ended');
+    expect(await other()).toBe('open');
+    vi.setSystemTime(Date.now() + MINUTE);
+    await send('/api/v1/tools', { cookie: bob });
+    expect(await other()).toBe('open');
+    issuer.users.set('bob', { groups: [] });
+    vi.setSystemTime(Date.now() + MINUTE);
+    await send('/api/v1/tools', { cookie: bob });
+    await expect.poll(other).toBe('ended');
+  });
+
   it('are listed and ended by admins', async () => {
     const [admin, viewer] = [await signIn('ann'), await signIn('bob')];
     const { data, text } = await send('/api/v1/sessions', { cookie: admin });

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { getCACertificates } from 'node:tls';
 import type { Implementation } from '@sluice/protocol/mcp/message';
 import { StoredBlocks } from '../access/stored-blocks.ts';
-import { AdmittedRequests } from '../http/admitted-requests.ts';
+import { AdmittedRequests, type IsRejected } from '../http/admitted-requests.ts';
 import { collectResponse } from '../http/client/collect-response.ts';
 import { Egress } from '../http/client/egress.ts';
 import { UpstreamSockets } from '../http/client/upstream-sockets.ts';
@@ -89,6 +89,8 @@ export async function openCore(options: CoreOptions) {
       },
     }),
   );
+  const admitted = new AdmittedRequests(calls);
+  signIns.changed.subscribe((id) => void admitted.end((...request) => isOutdated(identity, id, request)));
   return {
     ...storage,
     closing,
@@ -102,13 +104,21 @@ export async function openCore(options: CoreOptions) {
     replica,
     replicaId: shared?.members.id ?? randomBytes(6).toString('base64url'),
     calls,
-    admitted: new AdmittedRequests(calls),
+    admitted,
     sealer,
     signIn,
     secrets: new Secrets(config.secrets),
     egress,
     stateEvents: new StateEvents(),
   };
+}
+
+/** Whether a request was admitted by the sign-in with this id, which has ended since then, or has other groups. */
+function isOutdated(identity: Identity, id: string, [by, served, namespace]: Parameters<IsRejected>): boolean {
+  const { proof, principal } = by;
+  if (proof.kind !== 'sign_in' || proof.id !== id) return false;
+  const again = identity.reassess(by, served, namespace)?.principal;
+  return again?.groups.join('\n') !== principal.groups.join('\n');
 }
 
 /** Undefined without a database that replicas share: then nothing of it is loaded. */

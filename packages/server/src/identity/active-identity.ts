@@ -263,7 +263,7 @@ export class ConfiguredIdentity implements ActiveIdentity {
         return isHandedOff || !token ? token?.authenticated : accepted(acceptToken(token, listener, ''));
       }
       case 'sign_in':
-        return this.settings.tokens.some(({ name, sign_in }) => name === principal.source && sign_in) ? by : undefined;
+        return this.signIns.reassess(proof.id);
     }
   }
 }
