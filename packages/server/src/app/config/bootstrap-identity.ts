@@ -108,7 +108,7 @@ function forwardProblems({ content, position }: YamlFile, names: ReadonlySet<str
 }
 
 /** Returns what of the environment variables these settings do not work with. */
-export function environmentProblems(
+function environmentProblems(
   settings: IdentitySettings,
   { publicUrl, forwardHeaders }: Pick<Environment, 'publicUrl' | 'forwardHeaders'>,
 ): string[] {
