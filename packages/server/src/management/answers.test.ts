@@ -215,6 +215,10 @@ test('every operation returns each of its statuses in the documented form', asyn
   await answers(200, `GET ${identity}`);
   await answers(404, `GET ${identity}/revisions/active`);
   await answers(200, `PUT ${identity}`, { identity: settings });
+  const forged = { address: upstream.url, headers: { 'X-Sluice-Authorization': `$\{env:SERVICE_SECRET_A}` } };
+  await answers(201, `POST ${forwards}`, { name: 'later', address: upstream.url });
+  await answers(422, `POST ${forwards}`, { name: 'forged', ...forged });
+  await answers(422, `PATCH ${forwards}/later`, forged);
   await answers(200, `GET ${identity}`);
   await answers(409, `PUT ${identity}`, { identity: settings, expected_revision: 7 });
   await answers(422, `PUT ${identity}`, { identity: { roles: { admin: ['none'] } } });

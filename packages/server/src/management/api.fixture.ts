@@ -185,7 +185,11 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
   const registry = new Registry(store);
   await registry.load();
   const [kinds, secrets] = [new ForwardKinds(), new Secrets()];
-  const forwardValidator = new ForwardValidator(kinds, secrets);
+  const forwardValidator = new ForwardValidator(kinds, secrets, {
+    get droppedHeaders() {
+      return identity.droppedHeaders;
+    },
+  });
   const forwards = new Forwards({
     operations: unlimitedOperations(),
     secrets,

@@ -7,13 +7,11 @@ import { PausableStore } from '../registry/fixtures/pausable-store.ts';
 import { startApi } from './api.fixture.ts';
 import { bodyFor, makeOneOfEach, named, pathOf } from './operations.fixture.ts';
 
-// Provisioned values are not stored here, nor is the state of the inference listener; evaluators and tasks have their own files.
+// Provisioned values are not stored here, nor is the state of the inference listener. These have stores of their own.
+const ELSEWHERE = ['inference', 'evaluators', 'service', 'tasks', 'identity', 'blocks', 'sign-in'];
 const STORING = allOperations.filter(
   ({ id, method, body, tag }) =>
-    method !== 'GET' &&
-    id !== 'testForward' &&
-    body?.kind !== 'provision' &&
-    !['inference', 'evaluators', 'service', 'tasks'].includes(tag),
+    method !== 'GET' && id !== 'testForward' && body?.kind !== 'provision' && !ELSEWHERE.includes(tag),
 );
 
 test.for(named(STORING))(
