@@ -62,6 +62,11 @@ test('a blocked forward is unknown, and back when it is unblocked', async (conte
   expect((await call('wiki')).text).toContain('done');
   await expect.poll(() => stream.text).toContain('notifications/tools/list_changed');
   expect(crm.count('tools/call')).toBe(calls);
+  const { data: viewed } = await service.manage('GET', '/namespaces/default/view');
+  expect(viewed).toMatchObject([
+    { name: 'crm', offered: false, reason: 'blocked' },
+    { name: 'wiki', offered: true },
+  ]);
   // Administrators still see it, and a change of it does not unblock it.
   expect((await service.manage('GET', '/tools/crm')).status).toBe(200);
   await service.manage('PATCH', '/forwards/crm', { labels: { team: 'a' } });

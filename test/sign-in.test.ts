@@ -72,7 +72,7 @@ async function restart(env?: Readonly<Record<string, string>>): Promise<void> {
 }
 
 interface Sent {
-  readonly method?: 'GET' | 'POST' | 'DELETE';
+  readonly method?: 'GET' | 'POST' | 'PUT' | 'DELETE';
   readonly cookie?: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
@@ -479,4 +479,19 @@ it('a sign-in leaves no credential in the log', async () => {
   const query = [...new URL(back).searchParams].filter(([name]) => name !== 'iss').map(([, value]) => value);
   for (const secret of [...query, cookie.slice(13), signedIn.slice(7), ...issuer.secrets])
     expect(log.includes(secret), secret).toBe(false);
+});
+
+it('a sign-in ends with a block of the person, for good', async () => {
+  const [ann, bob] = [await signIn('ann'), await signIn('bob')];
+  const path = '/api/v1/blocks/corp%2Fbob';
+  expect((await send(path, { method: 'PUT', cookie: ann })).status).toBe(200);
+  expect((await send('/api/v1/tools', { cookie: bob })).status).toBe(401);
+  const people = async () =>
+    (await send('/api/v1/sessions', { cookie: ann })).data.map(
+      ({ principal }: { principal: { id: string } }) => principal.id,
+    );
+  await expect.poll(people).toEqual(['corp/ann']);
+  expect((await send(path, { method: 'DELETE', cookie: ann })).status).toBe(200);
+  expect((await send('/api/v1/tools', { cookie: bob })).status).toBe(401);
+  expect((await send('/api/v1/tools', { cookie: await signIn('bob') })).status).toBe(200);
 });

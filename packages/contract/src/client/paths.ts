@@ -3990,10 +3990,10 @@ export interface components {
             /** @description Whether such a client finds the entry in its list */
             offered: boolean;
             /**
-             * @description Why it is not offered: an operator disabled it, another entry holds its key, or its upstream lists it only for clients of another era or with other capabilities
+             * @description Why it is not offered: an operator disabled it or blocked its forward, another entry holds its key, or its upstream lists it only for clients of another era or with other capabilities
              * @enum {string}
              */
-            reason?: "disabled" | "shadowed" | "other_clients";
+            reason?: "disabled" | "blocked" | "shadowed" | "other_clients";
             /** @description The object in the list of the client; omitted if it is not offered */
             definition?: {
                 [key: string]: unknown;

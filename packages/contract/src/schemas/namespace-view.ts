@@ -29,11 +29,11 @@ export const viewEntry = z
     key: z.string().describe('Name of a tool or prompt; URI of a resource'),
     offered: z.boolean().describe('Whether such a client finds the entry in its list'),
     reason: z
-      .enum(['disabled', 'shadowed', 'other_clients'])
+      .enum(['disabled', 'blocked', 'shadowed', 'other_clients'])
       .optional()
       .describe(
-        'Why it is not offered: an operator disabled it, another entry holds its key, or its upstream lists it only for ' +
-          'clients of another era or with other capabilities',
+        'Why it is not offered: an operator disabled it or blocked its forward, another entry holds its key, or its upstream ' +
+          'lists it only for clients of another era or with other capabilities',
       ),
     definition: jsonObject.optional().describe('The object in the list of the client; omitted if it is not offered'),
     source: entrySource,

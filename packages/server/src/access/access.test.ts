@@ -1,7 +1,8 @@
 import { parseMessage, type RequestMessage } from '@sluice/protocol/mcp/message';
 import { describe, expect, expectTypeOf, it } from 'vitest';
 import type { ErrorOutcome } from '../http/outcome.ts';
-import { createUser } from '../identity/principal.ts';
+import { Blocks } from '../identity/blocks.ts';
+import { createUser, toStored } from '../identity/principal.ts';
 import { changeForwardInSteps } from '../registry/change-forward.ts';
 import type { Draft } from '../registry/draft.ts';
 import type { Kind } from '../registry/entries.ts';
@@ -125,7 +126,8 @@ async function setUp() {
     target?.kind === 'target' ? access.decide(ANN, target) : expect.fail(`no target: ${target?.error.message}`);
   const permitFor = (one: RequestOf) => decide(resolve(one));
   const forwardPermit = () => decide(access.resolveForward(namespace(), request('vendor/do', {}), 'one'));
-  return { change, resolve, permitFor, forwardPermit };
+  const hide = (...forwards: string[]) => registry.hide(new Set(forwards));
+  return { change, hide, resolve, permitFor, forwardPermit, registry };
 }
 
 const toolCall = (params: object | string) => ({ method: 'tools/call', params });
@@ -366,4 +368,69 @@ describe('a renewed permit', () => {
     expect(renewed).toMatchObject({ kind: 'permit', principal: ANN, target: { address: tool.uri } });
     expect(renewed).not.toBe(permit);
   });
+});
+
+describe('a blocked forward', () => {
+  it.each(OF_FORWARD)('has no $what', async (one) => {
+    const { change, hide, resolve, permitFor } = await setUp();
+    const outline = permitFor(one).outline();
+    hide('one');
+    const hidden = resolve(one);
+    expect(hidden).toMatchObject(MISS);
+    expect(outline.isHidden()).toBe(true);
+    hide();
+    expect(resolve(one)).toMatchObject({ kind: 'target' });
+    expect(outline.isHidden()).toBe(false);
+    await change((draft) => removeForward(draft, 'one'));
+    expect(resolve(one)).toEqual(hidden);
+  });
+
+  it('leaves what others have, but nothing of theirs in its place', async () => {
+    const { change, hide, resolve } = await setUp();
+    await change((draft) => discover(draft, 'two'));
+    hide('one');
+    // Shadowed by those of the blocked one.
+    for (const one of OF_FORWARD) expect(resolve(one), one.what).toMatchObject(MISS);
+    for (const one of OF_OPERATOR) expect(resolve(one), one.what).toMatchObject({ kind: 'target' });
+    // Not the only one with resources.
+    expect(resolve({ method: 'resources/read', params: { uri: 'other:1' } })).toMatchObject(MISS);
+    expect(resolve({ method: 'resources/read', params: { uri: 'linked:1' } })).toMatchObject(MISS);
+  });
+
+  it('has no methods of its own, and calls that wait are not sent', async () => {
+    const { hide, permitFor, forwardPermit } = await setUp();
+    const [call, vendor] = [permitFor(toolCall({ name: 'a' })), forwardPermit()];
+    hide('one');
+    expect([call.renew(), vendor.renew()]).toMatchObject([MISS, { kind: 'error' }]);
+    expect(() => forwardPermit()).toThrow('method not found');
+  });
+
+  it('stays hidden whatever is committed, and back at once when it is not blocked any more', async () => {
+    const { change, hide, resolve, registry } = await setUp();
+    const lists: unknown[] = [];
+    registry.committed.subscribe((commit) => lists.push(commit.lists));
+    hide('one');
+    expect(lists).toEqual([['tool', 'resource', 'prompt'].map((kind) => ({ namespace: 'crm', kind }))]);
+    await change((draft) => addForward(draft, 'two', { namespace: CRM }));
+    await change(move('hr'));
+    await change(move('crm'));
+    await change((draft) => createNamespace(draft, namespaceOf('new'), {}));
+    expect(resolve(toolCall({ name: 'a' }))).toMatchObject(MISS);
+    hide();
+    expect(resolve(toolCall({ name: 'a' }))).toMatchObject({ kind: 'target' });
+    expect([...registry.current.namespaces.values()].filter(({ hidden }) => hidden?.size)).toEqual([]);
+  });
+});
+
+it('the outline of a blocked principal is hidden', async () => {
+  const registry = new Registry(memoryLog());
+  await registry.load();
+  await commit(registry, addAll);
+  const blocks = new Blocks();
+  const access = new Access(registry, () => undefined, blocks);
+  const outline = access.outline(ANN, { namespace: CRM, forward: 'one' });
+  const task = { namespace: CRM, tool: { key: 'a' }, principal: toStored(ANN) };
+  expect([outline.isHidden(), access.checkStored(task)]).toEqual([false, undefined]);
+  blocks.set('ann', { since: 0 });
+  expect([outline.isHidden(), access.checkStored(task)]).toMatchObject([true, { kind: 'error' }]);
 });

@@ -21,7 +21,7 @@ export interface Blocked {
   readonly isForeign: boolean;
 }
 
-/** Ends what a blocked principal or forward has open in this process. Must not reject. */
+/** Ends what a blocked principal or forward has open in this process. */
 export type EndBlocked = (blocked: Blocked) => Promise<void>;
 
 /** Blocks together with those that have ended. */
@@ -33,7 +33,7 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 export interface StoredBlocksOptions {
   /** Hides the blocked forwards; without it, the records are only read. */
   readonly registry?: Pick<Registry, 'hide'>;
-  readonly log?: Pick<TargetLogger, 'info'>;
+  readonly log?: Pick<TargetLogger, 'info' | 'error'>;
   /** See {@link Blocks}. */
   readonly retainMs: number;
   /** Epoch milliseconds; defaults to the system clock. */
@@ -132,7 +132,10 @@ export class StoredBlocks {
   #apply(id: string, isForeign: boolean): void {
     if (blockedForward(id) !== undefined) this.#hideForwards();
     if (!this.blocks.active(id)) return;
-    this.#ending = Promise.all([this.#ending, ...this.#ends.map((end) => end({ id, isForeign }))]);
+    // What has failed once must not delay all later changes.
+    const failed = (error: unknown) => this.#options.log?.error('what is blocked was not ended', { id, error });
+    const ends = this.#ends.map((end) => end({ id, isForeign }).catch(failed));
+    this.#ending = Promise.all([this.#ending, ...ends]);
   }
 
   /** Hides exactly the blocked forwards, now and whenever a block ends. */

@@ -3,6 +3,7 @@ import type { Blocked } from '../access/stored-blocks.ts';
 import { type QuotaOwner, quotaOwner } from '../http/quota.ts';
 import { blockedForward } from '../identity/blocks.ts';
 import { AUTHENTICATED_KINDS, withKey } from '../identity/principal.ts';
+import type { Steps } from '../registry/steps.ts';
 import type { CallEnd } from '../upstreams/in-flight-calls.ts';
 import { isOpen } from '../upstreams/mcp/tasks/task-record.ts';
 import type { WithCalls } from './call-parts.ts';
@@ -15,12 +16,13 @@ const BLOCKED: CallEnd = {
 
 /** Ends from now on what is open when a principal or a forward is blocked, in slices. */
 export function endBlocked(parts: WithCalls): void {
-  const { blocks, tasks } = parts;
+  const { access, blocks, tasks } = parts;
   // Those that a process has not come to.
   tasks.discardWhere((record) => {
     const isBlocked = blocks.isBlocked(record.principal) || blocks.forwards.has(record.forward ?? '');
     return isBlocked && isOpen(record);
   });
+  void access.slicer.run(endSignIns(parts));
   parts.storedBlocks.onBlocked((blocked) => {
     const forward = blockedForward(blocked.id);
     return forward === undefined ? endPrincipal(parts, blocked) : endForward(parts, { ...blocked, forward });
@@ -42,8 +44,18 @@ async function endPrincipal(parts: WithCalls, { id, isForeign }: Blocked): Promi
   // Replicas share these records.
   if (isForeign) return;
   tasks.discardWhere((record) => record.principal.id === id && isOpen(record));
-  // Not awaited: other replicas confirm these commits, perhaps while they wait for this one. They are invalid already, and expire.
+  await access.slicer.run(endSignIns(parts));
+  // Not awaited, as other replicas confirm these commits, perhaps while they wait for this one. The sessions are invalid already.
   void sessionStore.endWhere(isOwner).catch(() => undefined);
+}
+
+/** Ends the sign-ins of blocked principals, which could continue otherwise when the block has ended. Their commits are not awaited. */
+function* endSignIns({ signIn, blocks }: WithCalls): Steps<void> {
+  for (const each of signIn.stored.list()) {
+    const principal = signIn.principalOf(each);
+    if (principal.kind !== 'invalid' && blocks.isBlocked(principal)) void signIn.end(each.id).catch(() => undefined);
+    yield;
+  }
 }
 
 /** What is hidden has ended with the change of the registry. */

@@ -20,10 +20,12 @@ export class NamespaceView {
   /** By kind, in the order of lists. */
   readonly entries: readonly ViewedEntry[];
   readonly #view: CatalogView;
+  readonly #blocked: ReadonlySet<string> | undefined;
   readonly #catalogs = new Map<string, KnownCatalog | undefined>();
 
-  constructor({ indexes }: NamespaceState, view: CatalogView) {
+  constructor({ indexes, hidden }: NamespaceState, view: CatalogView) {
     this.#view = view;
+    this.#blocked = hidden;
     this.entries = KINDS.map((kind) => indexes[kind]).flatMap((index) =>
       [...index.owners, ...index.shadowed]
         .sort(byOrder)
@@ -59,6 +61,7 @@ export class NamespaceView {
   #reason(entry: Entry, owner: Entry | undefined, isListed: boolean): ViewEntry['reason'] {
     if (owner !== entry) return 'shadowed';
     if (!isEnabled(entry)) return 'disabled';
+    if (entry.discovered && this.#blocked?.has(entry.discovered.forward)) return 'blocked';
     return isListed ? undefined : 'other_clients';
   }
 

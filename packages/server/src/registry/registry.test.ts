@@ -174,3 +174,19 @@ describe('writers', () => {
     await Promise.all([write, closing]);
   });
 });
+
+test('forwards that are hidden, or not any more, during a commit are so after it', async () => {
+  const store = new PausableStore();
+  const registry = await loaded(store);
+  for (const forwards of [new Set(['crm']), new Set<string>()]) {
+    store.hold = true;
+    const write = add(registry, `t${forwards.size}`);
+    await vi.waitFor(() => expect(store.waiting).toBe(1));
+    registry.hide(forwards);
+    store.commitAll();
+    await write;
+    expect(registry.current.hidden).toEqual(forwards);
+    expect(registry.current.namespace('default')?.hidden).toBe(registry.current.hidden);
+  }
+  expect(names(registry)).toEqual(['t1', 't0']);
+});

@@ -17,6 +17,7 @@ const SHOWN = 200;
 const REASONS = {
   disabled: 'disabled by an operator',
   shadowed: 'another entry holds its name',
+  blocked: 'its forward is blocked',
   other_clients: 'its upstream offers it to other clients only',
 } as const;
 
