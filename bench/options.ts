@@ -62,6 +62,7 @@ export interface Plan {
 const quickParts = [...requestParts, 'mixed-users', 'latency', 'streams'] as const;
 const parts = [
   ...quickParts,
+  'access',
   'memory',
   'pairings',
   'bridge',

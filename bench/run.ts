@@ -2,6 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { measureAccess } from './access.ts';
 import type { Bench } from './bench.ts';
 import { measureBridge } from './bridge.ts';
 import { requestParts } from './cases.ts';
@@ -33,6 +34,7 @@ const measurements: readonly (readonly [parts: readonly Part[], (bench: Bench) =
   [['latency'], measureLatency],
   [['streams'], measureStreams],
   [['mixed-users'], measureMixedUsers],
+  [['access'], measureAccess],
   [['memory'], measureMemory],
   [['pairings'], measurePairings],
   [['bridge'], measureBridge],

@@ -129,7 +129,7 @@ describe('an issuer without valid keys', () => {
     ],
     [
       'many keys',
-      () => (served[KEYS] = JSON.stringify({ keys: Array(101).fill(first.publicKey) })),
+      () => (served[KEYS] = JSON.stringify({ keys: Array(101).fill(first.jwk) })),
       'has more than 100 keys',
     ],
   ])('has %s', async (_what, change, report) => {
@@ -140,12 +140,12 @@ describe('an issuer without valid keys', () => {
 
   it.each<[string, object]>([
     ['symmetric', { kty: 'oct', k: 'a'.repeat(43), kid: 'k1' }],
-    ['private', { ...first.publicKey, d: 'a'.repeat(43) }],
-    ['for encryption', { ...first.publicKey, use: 'enc' }],
-    ['for another operation', { ...first.publicKey, key_ops: ['wrapKey'] }],
-    ['of another issuer', { ...first.publicKey, issuer: 'https://other.example.com' }],
-    ['of another curve', { ...first.publicKey, crv: 'P-384' }],
-    ['of an unknown type', { ...first.publicKey, kty: 'AKP' }],
+    ['private', { ...first.jwk, d: 'a'.repeat(43) }],
+    ['for encryption', { ...first.jwk, use: 'enc' }],
+    ['for another operation', { ...first.jwk, key_ops: ['wrapKey'] }],
+    ['of another issuer', { ...first.jwk, issuer: 'https://other.example.com' }],
+    ['of another curve', { ...first.jwk, crv: 'P-384' }],
+    ['of an unknown type', { ...first.jwk, kty: 'AKP' }],
     ['a short one', { kty: 'RSA', kid: 'k1', e: 'AQAB', n: Buffer.alloc(255, 0xff).toString('base64url') }],
     [
       'a short one with zeros',
@@ -171,10 +171,7 @@ describe('an issuer without valid keys', () => {
 
 it('RSA keys of 2048 bits and keys of all issuers count', async () => {
   const n = Buffer.alloc(256, 0x80).toString('base64url');
-  const keys = [
-    { kty: 'RSA', kid: 'r', e: 'AQAB', n, issuer: 'https://id.example.com/{tenantid}/v2.0' },
-    first.publicKey,
-  ];
+  const keys = [{ kty: 'RSA', kid: 'r', e: 'AQAB', n, issuer: 'https://id.example.com/{tenantid}/v2.0' }, first.jwk];
   served[KEYS] = JSON.stringify({ keys });
   expect(idsOf(await create().find('RS256', 'r'))).toEqual(['r']);
 });

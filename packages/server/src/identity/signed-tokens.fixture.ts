@@ -6,24 +6,32 @@ export interface Signer {
   readonly algorithm: string;
   readonly keyId: string | undefined;
   /** For the key set of its issuer. */
-  readonly publicKey: JWK;
+  readonly jwk: JWK;
+  readonly publicKey: CryptoKey;
   readonly privateKey: CryptoKey;
+  /** Parameters of the algorithm. */
+  readonly signing: Parameters<typeof crypto.subtle.sign>[0];
 }
 
 /** Creates a key for this algorithm. */
 export async function createSigner(algorithm = 'ES256', keyId: string | undefined = 'k1'): Promise<Signer> {
   const { publicKey, privateKey } = await generateKeyPair(algorithm, { extractable: true });
   const jwk = await exportJWK(publicKey);
-  return { algorithm, keyId, privateKey, publicKey: { ...jwk, ...(keyId !== undefined && { kid: keyId }) } };
+  const signing = SIGNING[algorithm] ?? algorithm;
+  return {
+    algorithm,
+    keyId,
+    jwk: { ...jwk, ...(keyId !== undefined && { kid: keyId }) },
+    publicKey,
+    privateKey,
+    signing,
+  };
 }
 
-const ALGORITHMS: Readonly<Record<string, Parameters<typeof crypto.subtle.sign>[0]>> = {
+const SIGNING: Readonly<Record<string, Signer['signing']>> = {
   RS256: 'RSASSA-PKCS1-v1_5',
-  PS256: { name: 'RSA-PSS', saltLength: 32 },
   ES256: { name: 'ECDSA', hash: 'SHA-256' },
-  ES384: { name: 'ECDSA', hash: 'SHA-384' },
   EdDSA: 'Ed25519',
-  Ed25519: 'Ed25519',
 };
 
 /** Claims or headers; undefined ones are left out. */
@@ -37,17 +45,17 @@ const encode = (value: object | string): string =>
  * is signed as it is.
  */
 export async function sign(signer: Signer, claims: Members | string, header: Members | string = {}): Promise<string> {
-  const { algorithm, keyId: kid, privateKey } = signer;
+  const { algorithm, keyId: kid, privateKey, signing } = signer;
   const members =
     typeof header === 'string' ? header : { alg: algorithm, ...(kid !== undefined && { kid }), ...header };
   const signed = `${encode(members)}.${encode(claims)}`;
-  const signature = await crypto.subtle.sign(ALGORITHMS[algorithm] ?? algorithm, privateKey, Buffer.from(signed));
+  const signature = await crypto.subtle.sign(signing, privateKey, Buffer.from(signed));
   return `${signed}.${Buffer.from(signature).toString('base64url')}`;
 }
 
 /** Returns a key set as a file of the settings. */
 export function keySet(...signers: readonly Signer[]): { readonly name: string; readonly text: string } {
-  return { name: 'keys.json', text: JSON.stringify({ keys: signers.map(({ publicKey }) => publicKey) }) };
+  return { name: 'keys.json', text: JSON.stringify({ keys: signers.map(({ jwk }) => jwk) }) };
 }
 
 /** Returns valid settings. */

@@ -40,7 +40,9 @@ export function claimReader(
     const kind = isServiceAccount(claims) || isNamedServiceAccount(claims) ? 'service_account' : 'user';
     const principal = principalOf(source, { kind, id, groups: groups.flat(), person, actor });
     if (principal.kind === 'invalid') return principal;
-    return { ...principal, scopes, claims: new Map(Object.entries(claims)) };
+    const named = new Map<string, JsonValue>();
+    for (const name of Object.keys(claims)) named.set(name, claims[name] ?? null);
+    return { ...principal, scopes, claims: named };
   };
 }
 
@@ -74,8 +76,9 @@ function textsOf(value: JsonValue | undefined): readonly string[] | undefined {
 
 /** Scopes have spaces between them in one claim or the other, or are a list. */
 function scopesOf({ scope, scp }: JsonObject): readonly string[] | undefined {
-  const texts = textsOf(scope ?? scp);
-  return texts && [...new Set(texts.flatMap((text) => text.split(' ')))].filter((text) => text !== '');
+  const given = scope ?? scp;
+  const texts = typeof given === 'string' ? given.split(' ') : textsOf(given)?.flatMap((text) => text.split(' '));
+  return texts && [...new Set(texts)].filter((text) => text !== '');
 }
 
 /** The actor (RFC 8693 4.1): undefined without one, null if it has no name. Inner ones acted before, and have no effect. */

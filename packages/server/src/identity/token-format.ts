@@ -63,6 +63,8 @@ function parseObject(encoded: string): JsonObject | 'repeated' | undefined {
   const text = isUtf8(bytes) ? bytes.toString() : '';
   const value = tryParseJson(text);
   if (!isJsonObject(value)) return undefined;
+  // The usual way to write it, which has each member once. The search takes five times as long.
+  if (JSON.stringify(value) === text) return value;
   const search = findMemberProblem(text, 0, text.length, MAX_TOKEN);
   let step = search.next();
   while (!step.done) step = search.next();

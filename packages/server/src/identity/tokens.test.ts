@@ -141,7 +141,7 @@ describe('a token is refused', () => {
   };
   it.each<[string, string | Promise<string>, string]>([
     ['without a signature', `${part({ alg: 'none' })}.${claims}.`, ALGORITHM],
-    ['with the public key as a secret', hmac(String(rsa.publicKey.n)), ALGORITHM],
+    ['with the public key as a secret', hmac(String(rsa.jwk.n)), ALGORITHM],
     ['with a part missing', `${header}.${claims}`, NOT_SIGNED],
     ['with a part more', `${example}.x`, NOT_SIGNED],
     ['that is encrypted', `${part({ alg: 'dir', enc: 'A128GCM' })}..a.b.c`, 'the token is encrypted'],
@@ -181,8 +181,8 @@ describe('a token is refused', () => {
   it('with an algorithm for which the key is not', async () => {
     const keys = {
       keys: [
-        { ...rsa.publicKey, alg: 'RS512' },
-        { ...ec.publicKey, use: 'enc' },
+        { ...rsa.jwk, alg: 'RS512' },
+        { ...ec.jwk, use: 'enc' },
       ],
     };
     const tokens = open({ jwks_url: { name: 'k', text: JSON.stringify(keys) } });
