@@ -38,6 +38,7 @@ const COMMANDS: Readonly<Record<string, Readonly<Record<string, () => Promise<Cr
     evaluators: async () => (await import('./evaluators/evaluators.ts')).evaluatorsCommand,
     action: async () => (await import('./action/action.ts')).actionCommand,
     access: async () => (await import('./groups/access.ts')).accessCommand,
+    identity: async () => (await import('./identity/identity.ts')).identityCommand,
     keys: async () => (await import('./groups/keys.ts')).keysCommand,
   },
   'Clients:': {

@@ -3,6 +3,7 @@ import { Command, Option } from 'commander';
 import type { Context } from '../context.ts';
 import { Exit, Failure } from '../failure.ts';
 import { readText } from '../files/read-file.ts';
+import { allowLockOutOption } from '../identity/identity.ts';
 import { createStyle, requireConfirmation } from '../terminal/terminal.ts';
 import { sanitizeLine } from '../terminal/text.ts';
 import { readCurrentState } from './current-state.ts';
@@ -14,6 +15,7 @@ import { type Change, ServiceState } from './service-state.ts';
 export interface StateOptions {
   readonly file: readonly string[];
   readonly prune?: boolean;
+  readonly allowLockOut?: boolean;
 }
 
 /** Adds {@link StateOptions} to a command. */
@@ -26,12 +28,13 @@ function addStateOptions(command: Command): Command {
     )
     .addOption(
       new Option('--prune', 'Delete entries that are not in the files, in the sections that the files contain'),
-    );
+    )
+    .addOption(allowLockOutOption());
 }
 
 /** Reads the state files. Invalid files fail before the first request. */
 async function prepareState(
-  { file, prune = false }: StateOptions,
+  { file, prune = false, allowLockOut = false }: StateOptions,
   { terminal, connect }: Context,
 ): Promise<ServiceState> {
   if (file.filter((name) => name === '-').length > 1) throw new Failure('-f -: standard input can be read only once');
@@ -43,7 +46,7 @@ async function prepareState(
   const { readStateFiles } = await import('./state-file.ts');
   const desired = readStateFiles(texts);
   for (const warning of desired.warnings) terminal.stderr.write(`warning: ${sanitizeLine(warning)}\n`);
-  return new ServiceState(await connect(), desired, prune);
+  return new ServiceState(await connect(), desired, { prune, allowLockOut });
 }
 
 interface ApplyOptions extends StateOptions {
@@ -73,7 +76,7 @@ export function applyCommand(context: Context): Command {
         await confirmPlan(changes, options, context);
         if (terminal.interrupted.aborted) throw new Exit(1);
 
-        const results = await state.apply(etag, options.allowBroken ?? false);
+        const results = await state.apply(etag, options);
         if (!results) {
           terminal.stderr.write('the service has changed since the plan; planning again\n');
           continue;
@@ -146,7 +149,13 @@ export function exportCommand(context: Context): Command {
   return new Command('export')
     .description('Print the service state as a desired-state file (YAML, or JSON with --output json)')
     .action(async () => {
-      const state = toStateFile(await readCurrentState(await context.connect()));
+      const current = await readCurrentState(await context.connect());
+      const state = toStateFile(current);
+      const hidden = (['evaluators', 'identity'] as const).filter((section) => current[section] === undefined);
+      if (hidden.length > 0) {
+        const warning = `warning: ${hidden.join(' and ')} left out: only auditors and admins may read them`;
+        context.terminal.stderr.write(`${warning}\n`);
+      }
       const output = context.output();
       if (output.isStructured) return output.payload(state);
       // Loaded on demand, because the YAML library loads slowly.

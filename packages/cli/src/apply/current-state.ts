@@ -1,4 +1,4 @@
-import type { Evaluator, Expose, ForwardHeaders, Labels, Namespace, Service } from '@sluice/contract';
+import type { Evaluator, Expose, ForwardHeaders, IdentitySettings, Labels, Namespace, Service } from '@sluice/contract';
 import { ApiError, type Client, unwrap } from '@sluice/contract/client';
 import { isJsonObject, type JsonObject } from '@sluice/protocol/json/parse';
 import { Failure } from '../failure.ts';
@@ -13,8 +13,10 @@ export interface CurrentState {
   readonly manual: readonly ManualTool[];
   /** Served tools first, then shadowed ones. */
   readonly discovered: readonly DiscoveredTool[];
-  /** As submitted, also those that the service has skipped, in order of execution. */
-  readonly evaluators: readonly Evaluator[];
+  /** As submitted, also those that the service has skipped, in order of execution; undefined if the caller may not read them. */
+  readonly evaluators: readonly Evaluator[] | undefined;
+  /** Null if there is none; undefined if the caller may not read it. */
+  readonly identity?: IdentitySettings | null | undefined;
 }
 
 export interface CurrentForward {
@@ -59,15 +61,16 @@ export interface DiscoveredTool {
 
 /** Reads the state. */
 export async function readCurrentState(client: Client): Promise<CurrentState> {
-  const [namespaces, forwards, services, tools, evaluators] = await Promise.all([
+  const [namespaces, forwards, services, tools, evaluators, identity] = await Promise.all([
     unwrap(client.GET('/api/v1/namespaces')),
     unwrap(client.GET('/api/v1/forwards')),
     unwrap(client.GET('/api/v1/services')),
     readTools(client),
-    readEvaluators(client),
+    ifAllowed(readEvaluators(client)),
+    ifAllowed(readIdentity(client)),
   ]);
   const known = forwards.map(({ prefix = '', ...forward }) => ({ ...forward, prefix }));
-  return { namespaces, forwards: known, services, ...tools, evaluators };
+  return { namespaces, forwards: known, services, ...tools, evaluators, identity };
 }
 
 async function readTools(client: Client): Promise<Pick<CurrentState, 'manual' | 'discovered'>> {
@@ -110,6 +113,20 @@ async function readTools(client: Client): Promise<Pick<CurrentState, 'manual' | 
 function pickMember(tool: JsonObject, member: string): JsonObject {
   const value = tool[member];
   return value === undefined ? {} : { [member]: value };
+}
+
+async function ifAllowed<T>(read: Promise<T>): Promise<T | undefined> {
+  try {
+    return await read;
+  } catch (error) {
+    if (error instanceof ApiError && error.code === 'FORBIDDEN') return undefined;
+    throw error;
+  }
+}
+
+async function readIdentity(client: Client): Promise<IdentitySettings | null> {
+  const settings = await unwrap(client.GET('/api/v1/identity'));
+  return settings && (await validated(({ identity }) => identity, settings, 'identity'));
 }
 
 /** Reads the active revision: the list of active evaluators does not contain skipped ones. */

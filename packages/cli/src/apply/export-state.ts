@@ -1,4 +1,4 @@
-import { DEFAULT_NAMESPACE, type Evaluator, isServiceLabel, type StateSection } from '@sluice/contract';
+import { DEFAULT_NAMESPACE, type Evaluator, isServiceLabel } from '@sluice/contract';
 import { identical } from '@sluice/protocol/json/equal';
 import { isJsonObject, type JsonObject, parseLossless } from '@sluice/protocol/json/parse';
 import type { CurrentForward, CurrentState, DiscoveredTool } from './current-state.ts';
@@ -14,7 +14,8 @@ export function toStateFile({
   manual,
   discovered,
   evaluators,
-}: CurrentState): Record<StateSection, JsonObject[]> {
+  identity,
+}: CurrentState): JsonObject {
   const forwardsByName = new Map(forwards.map((forward) => [forward.name, forward]));
   // The first of several with one origin: the others are copies.
   const originals = new Map<string, DiscoveredTool>();
@@ -58,7 +59,8 @@ export function toStateFile({
         return Object.keys(changed).length === 0 ? [] : [{ forward, upstreamName, ...changed }];
       }),
     ],
-    evaluators: evaluators.map(evaluatorEntry),
+    ...(evaluators && { evaluators: evaluators.map(evaluatorEntry) }),
+    ...(identity && { identity: parseLossless(JSON.stringify(identity)) }),
   };
 }
 

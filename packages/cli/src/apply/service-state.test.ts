@@ -8,7 +8,7 @@ const DESIRED = { warnings: [], body: {}, positionOf: () => undefined };
 function serviceState(headers: Record<string, string>): ServiceState {
   const body = { data: { dryRun: true, changes: [] }, error: null };
   const client = createClient({ host: 'http://service.test', fetch: async () => Response.json(body, { headers }) });
-  return new ServiceState(client, DESIRED, false);
+  return new ServiceState(client, DESIRED);
 }
 
 test('a plan has the ETag of its changes', async () => {

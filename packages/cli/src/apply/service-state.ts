@@ -21,12 +21,16 @@ export interface Applied extends Change {
 export class ServiceState {
   readonly #client: Client;
   readonly #desired: DesiredState;
-  readonly #prune: boolean;
+  readonly #query: { readonly prune?: 'true'; readonly lock_out?: 'allow' };
 
-  constructor(client: Client, desired: DesiredState, prune: boolean) {
+  constructor(
+    client: Client,
+    desired: DesiredState,
+    { prune = false, allowLockOut = false }: { readonly prune?: boolean; readonly allowLockOut?: boolean } = {},
+  ) {
     this.#client = client;
     this.#desired = desired;
-    this.#prune = prune;
+    this.#query = { ...(prune && { prune: 'true' }), ...(allowLockOut && { lock_out: 'allow' }) };
   }
 
   /** Returns the changes to be made; `etag` identifies them. Throws {@link Failure} with what cannot be applied. */
@@ -38,7 +42,10 @@ export class ServiceState {
   }
 
   /** Makes exactly the planned changes. Undefined if others would be made by now, so that nothing was changed. */
-  async apply(etag: string, allowBroken: boolean): Promise<readonly Applied[] | undefined> {
+  async apply(
+    etag: string,
+    { allowBroken = false }: { readonly allowBroken?: boolean } = {},
+  ): Promise<readonly Applied[] | undefined> {
     try {
       const { changes, warnings } = await this.#put({ strict: allowBroken ? 'false' : 'true' }, etag);
       const evaluator = changes.find(({ kind, action }) => kind === 'evaluator' && action !== 'delete');
@@ -64,7 +71,7 @@ export class ServiceState {
 
   async #put(query: { readonly dry_run?: 'true'; readonly strict?: 'true' | 'false' }, etag?: string) {
     const call = this.#client.PUT('/api/v1/state', {
-      params: { query: { ...query, ...(this.#prune && { prune: 'true' as const }) } },
+      params: { query: { ...query, ...this.#query } },
       body: this.#desired.body,
       ...(etag !== undefined && { headers: { 'if-match': etag } }),
     });

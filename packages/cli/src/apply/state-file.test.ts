@@ -83,12 +83,17 @@ namespaces: [{ name: n, labels: *labels }]
 });
 
 test.each([
-  ['- a', ['s.yaml:1:1: expected a map with the sections namespaces, forwards, services, tools, evaluators']],
+  ['- a', ['s.yaml:1:1: expected a map with the sections namespaces, forwards, services, tools, evaluators, identity']],
   [
     'evaluator: []',
-    ['s.yaml:1:1: evaluator is not a known field; known fields: namespaces, forwards, services, tools, evaluators'],
+    [
+      's.yaml:1:1: evaluator is not a known field; known fields: namespaces, forwards, services, tools, evaluators, identity',
+    ],
   ],
-  ['a: 1', ['s.yaml:1:1: a is not a known field; known fields: namespaces, forwards, services, tools, evaluators']],
+  [
+    'a: 1',
+    ['s.yaml:1:1: a is not a known field; known fields: namespaces, forwards, services, tools, evaluators, identity'],
+  ],
   [
     'evaluators:\n- { name: a, trigger: { methd: x }, on_eror: block }\n',
     [

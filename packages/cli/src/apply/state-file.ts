@@ -3,6 +3,7 @@ import {
   didYouMean,
   findUnknownMembers,
   forwardInput,
+  identity,
   namespace,
   type StateInput,
   type StateSection,
@@ -16,6 +17,7 @@ import {
   toolMembers,
   toolOverrides,
   unknownField,
+  validate,
 } from '@sluice/contract';
 import { isJsonObject, type JsonObject, type JsonValue } from '@sluice/protocol/json/parse';
 import { counted } from '@sluice/protocol/text';
@@ -111,13 +113,19 @@ class StateReader {
       return;
     }
     if (!isJsonObject(content)) {
-      this.#problems.push(`${positionOf([])}: expected a map with the sections ${SECTIONS.join(', ')}`);
+      this.#problems.push(
+        `${positionOf([])}: expected a map with the sections ${[...SECTIONS, 'identity'].join(', ')}`,
+      );
       return;
     }
     for (const [key, list] of Object.entries(content)) {
+      if (key === 'identity') {
+        this.#readIdentity(list, (path = []) => positionOf([key, ...path]));
+        continue;
+      }
       const section = SECTIONS.find((known) => known === key);
       if (section === undefined) {
-        this.#problems.push(`${positionOf([key])}: ${key} ${unknownField(SECTIONS)}`);
+        this.#problems.push(`${positionOf([key])}: ${key} ${unknownField([...SECTIONS, 'identity'])}`);
       } else if (!Array.isArray(list)) {
         this.#problems.push(`${positionOf([key])}: ${key} must be a list; use [] for an empty one`);
       } else {
@@ -137,6 +145,17 @@ class StateReader {
     if (first !== undefined) throw new Failure(counted(this.#problems.length, 'problem'), { notes: notes });
     const positions = this.#positions;
     return { warnings: this.#warnings, body: this.#body, positionOf: (path) => positions.get(path)?.() };
+  }
+
+  #readIdentity(value: JsonValue, position: Entry['position']): void {
+    const result = validate(identity, value);
+    if ('issues' in result) {
+      for (const { path, message } of result.issues) {
+        const members = path.split('.').map((step) => (/^\d+$/.test(step) ? Number(step) : step));
+        this.#problems.push(`${position(path === '' ? [] : members)}: identity: ${path} ${message}`);
+      }
+    } else if (this.#body.identity) this.#problems.push(`${position()}: identity is in an earlier file, too`);
+    else this.#body.identity = result.value;
   }
 
   #readEntry(section: StateSection, value: JsonValue, position: Entry['position']): void {

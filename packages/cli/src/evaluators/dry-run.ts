@@ -63,8 +63,8 @@ Examples:
         ...(conversation !== undefined && { conversation_id: conversation }),
       };
       const body = { evaluator, request, ...(answer !== undefined && { answer }) };
-      await validated(({ dryRunInput }) => dryRunInput, body, 'dry run');
-      const result = await unwrap(client.POST('/api/v1/evaluators/dry-run', { body }));
+      const input = await validated(({ dryRunInput }) => dryRunInput, body, 'dry run');
+      const result = await unwrap(client.POST('/api/v1/evaluators/dry-run', { body: input }));
       const output = context.output();
       if (output.isStructured) return output.payload(result);
       output.show(summaryOf(result));

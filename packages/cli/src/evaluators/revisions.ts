@@ -1,4 +1,4 @@
-import { type components, unwrap } from '@sluice/contract/client';
+import { type Client, type components, unwrap } from '@sluice/contract/client';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import type { Context } from '../context.ts';
 import { Exit } from '../failure.ts';
@@ -13,20 +13,20 @@ export interface ExpectedRevisionOption {
 }
 
 /** `--expected-revision <n>`. */
-function expectedRevisionOption(): Option {
+export function expectedRevisionOption(): Option {
   return new Option('--expected-revision <n>', 'Fail unless this revision is active; 0 for none').argParser((text) =>
     parseWholeNumber(text, 0),
   );
 }
 
 /** Parses an integer of at least `least`. `or` describes other accepted values. */
-function parseWholeNumber(text: string, least: number, or = ''): number {
+export function parseWholeNumber(text: string, least: number, or = ''): number {
   const number = /^\d+$/.test(text) ? Number(text) : Number.NaN;
   if (Number.isSafeInteger(number) && number >= least) return number;
   throw new InvalidArgumentError(`Expected a whole number from ${least}${or}.`);
 }
 
-type Evaluator = components['schemas']['Evaluator'];
+type Evaluator = components['schemas']['ListedEvaluator'];
 
 /** Columns of an evaluator list. */
 export const EVALUATOR_COLUMNS: readonly Column<Evaluator>[] = [
@@ -115,16 +115,32 @@ Example:
 export function revisionsCommand(context: Context): Command {
   return new Command('revisions')
     .description('Manage evaluator revisions')
-    .addCommand(listCommand(context))
-    .addCommand(showCommand(context))
+    .addCommand(
+      listRevisionsCommand(context, 'List evaluator revisions, newest first', (client) =>
+        unwrap(client.GET('/api/v1/evaluators/revisions')),
+      ),
+    )
+    .addCommand(
+      showRevisionCommand(context, 'Show a revision and its evaluators', (client, id) =>
+        unwrap(
+          id === 'active'
+            ? client.GET('/api/v1/evaluators/revisions/active')
+            : client.GET('/api/v1/evaluators/revisions/{id}', { params: { path: { id } } }),
+        ),
+      ),
+    )
     .addCommand(activateCommand(context));
 }
 
-function listCommand(context: Context): Command {
-  return new Command('list').description('List evaluator revisions, newest first').action(async () => {
-    const client = await context.connect();
+/** `list` of the revisions of settings. */
+export function listRevisionsCommand(
+  context: Context,
+  description: string,
+  read: (client: Client) => Promise<readonly components['schemas']['EvaluatorRevision'][]>,
+): Command {
+  return new Command('list').description(description).action(async () => {
     context.output().list(
-      await unwrap(client.GET('/api/v1/evaluators/revisions')),
+      await read(await context.connect()),
       [
         { title: 'REVISION', value: ({ id }) => JSON.stringify(id) },
         { title: 'STATUS', value: ({ status }) => status },
@@ -140,19 +156,19 @@ function listCommand(context: Context): Command {
   });
 }
 
-function showCommand(context: Context): Command {
+/** `show <revision>` of settings. */
+export function showRevisionCommand(
+  context: Context,
+  description: string,
+  read: (client: Client, id: 'active' | number) => Promise<object>,
+): Command {
   return new Command('show')
-    .description('Show a revision and its evaluators')
+    .description(description)
     .argument('<revision>', 'Revision number, or "active"', (text) =>
       text === 'active' ? text : parseWholeNumber(text, 1, ', or active'),
     )
     .action(async (id: 'active' | number) => {
-      const client = await context.connect();
-      const found =
-        id === 'active'
-          ? client.GET('/api/v1/evaluators/revisions/active')
-          : client.GET('/api/v1/evaluators/revisions/{id}', { params: { path: { id } } });
-      context.output().show(await unwrap(found));
+      context.output().show(await read(await context.connect(), id));
     });
 }
 

@@ -446,7 +446,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List evaluators */
+        /**
+         * List evaluators
+         * @description Prompts need the right `read_bodies`; they are omitted without it.
+         */
         get: operations["listEvaluators"];
         /**
          * Replace evaluators
@@ -720,7 +723,7 @@ export interface paths {
         get?: never;
         /**
          * Apply a desired state
-         * @description Creates, changes and, with `prune`, deletes namespaces, forwards, services, tools and evaluators until they are as described. Sections that are missing stay unchanged. All changes of the registry are one commit: all or nothing. Evaluators have a store of their own: new and changed ones are active before that commit, deleted ones until after it. A state that cannot be applied is `UNPROCESSABLE`, with all problems. `If-Match` with the `ETag` of a dry run fails with `CONFLICT` if other changes would be made than those that it has returned. The response is sent when the discoveries of changed forwards have ended, or after 30 seconds. The body may have up to 16 MiB and 20,000 entries.
+         * @description Creates, changes and, with `prune`, deletes namespaces, forwards, services, tools and evaluators until they are as described. Sections that are missing stay unchanged. Evaluators and `identity` require the right `administer`. All changes of the registry are one commit: all or nothing. Evaluators have a store of their own: new and changed ones are active before that commit, deleted ones until after it. `identity` is replaced as a whole before that commit. A state that cannot be applied is `UNPROCESSABLE`, with all problems. `If-Match` with the `ETag` of a dry run fails with `CONFLICT` if other changes would be made than those that it has returned. The response is sent when the discoveries of changed forwards have ended, or after 30 seconds. The body may have up to 16 MiB and 20,000 entries.
          */
         put: operations["applyState"];
         post?: never;
@@ -2698,6 +2701,30 @@ export interface components {
              */
             response_truncated?: true;
         };
+        ListedEvaluator: {
+            name: string;
+            trigger: {
+                method: string;
+                /** @description Namespace of matching requests; null matches all namespaces. */
+                namespace: string | null;
+            };
+            llm: {
+                /** @enum {string} */
+                operation: "classify" | "filter" | "augment";
+                /** @description Omitted for callers without the right `read_bodies`. */
+                prompt?: string;
+                connection: string;
+                result_schema: {
+                    [key: string]: unknown;
+                } | null;
+            };
+            processor: {
+                /** @description Path of the action, as submitted. */
+                path: string;
+            };
+            /** @enum {string} */
+            on_error: "continue" | "block";
+        };
         /** @description Fields of the event are further members. */
         LogLine: {
             /**
@@ -3340,7 +3367,7 @@ export interface components {
             /** @enum {string} */
             action: "create" | "update" | "delete";
             /** @enum {string} */
-            kind: "namespace" | "forward" | "service" | "tool" | "evaluator";
+            kind: "namespace" | "forward" | "service" | "tool" | "evaluator" | "identity";
             /** @description Its name before the change. */
             name: string;
             /** @description Of a tool, before the change. */
@@ -3405,6 +3432,8 @@ export interface components {
             tools?: (components["schemas"]["ToolOverrides"] | components["schemas"]["ToolInput"])[];
             /** @description Evaluators in order of execution. */
             evaluators?: components["schemas"]["EvaluatorInput"][];
+            /** @description Who may call, and their roles; all of it. */
+            identity?: components["schemas"]["IdentityInput"];
         };
         StateResult: {
             changes: components["schemas"]["StateChange"][];
@@ -6045,7 +6074,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": {
-                        data: components["schemas"]["Evaluator"][];
+                        data: components["schemas"]["ListedEvaluator"][];
                         error: null;
                         /**
                          * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
@@ -6673,6 +6702,8 @@ export interface operations {
                 prune?: "true" | "false";
                 /** @description Reject evaluators whose action cannot be loaded, instead of skipping them. The default is `SERVICE_EVALUATORS_STRICT`. */
                 strict?: "true" | "false";
+                /** @description Change the identity even if the caller is no admin by the new settings. Without it, such a change is `UNPROCESSABLE`. */
+                lock_out?: "allow";
             };
             header?: never;
             path?: never;

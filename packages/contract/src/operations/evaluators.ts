@@ -8,6 +8,7 @@ import {
   evaluatorRevisionContent,
   evaluatorsInput,
   evaluatorWarning,
+  listedEvaluator,
   unbindResult,
 } from '../schemas/evaluators.ts';
 import { activationInput } from '../schemas/revisions.ts';
@@ -43,11 +44,16 @@ export const evaluatorOperations = {
     id: 'listEvaluators',
     method: 'GET',
     path,
-    right: 'read_bodies',
+    right: 'read',
     tag,
     summary: 'List evaluators',
+    description: 'Prompts need the right `read_bodies`; they are omitted without it.',
     responses: {
-      200: { description: 'Active evaluators in order of execution', data: z.array(evaluator), etag: REVISION_ETAG },
+      200: {
+        description: 'Active evaluators in order of execution',
+        data: z.array(listedEvaluator),
+        etag: REVISION_ETAG,
+      },
     },
     errors: [],
   }),

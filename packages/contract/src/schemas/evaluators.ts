@@ -29,6 +29,15 @@ export const evaluator = z
   })
   .meta({ id: 'Evaluator' });
 
+/** An evaluator in a list: without its prompt for callers who may read no bodies. */
+export const listedEvaluator = evaluator
+  .extend({
+    llm: evaluator.shape.llm.extend({
+      prompt: z.string().optional().describe('Omitted for callers without the right `read_bodies`.'),
+    }),
+  })
+  .meta({ id: 'ListedEvaluator' });
+
 const llmMembers = {
   operation: operation.describe('Kind of LLM task.'),
   prompt: z.string().describe('System prompt.'),
@@ -161,6 +170,7 @@ export const binding = z.object({ namespace: namespaceName, conversation_id: z.s
 export const unbindResult = z.object({ unbound: z.string() }).meta({ id: 'Unbound' });
 
 export type Evaluator = z.infer<typeof evaluator>;
+export type ListedEvaluator = z.infer<typeof listedEvaluator>;
 export type EvaluatorInput = z.input<typeof evaluatorInput>;
 export type EvaluatorWarning = z.infer<typeof evaluatorWarning>;
 export type Binding = z.infer<typeof binding>;

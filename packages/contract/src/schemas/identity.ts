@@ -14,20 +14,20 @@ const headerName = z
   .toLowerCase()
   .regex(/^[a-z0-9!#$%&'*+.^`|~-]+$/, 'must be the name of a header, with "-" instead of "_"');
 
-const names = z.array(z.string().min(1, 'must not be empty')).readonly();
+const names = z.array(z.string().min(1, 'must not be empty'));
 
 const EXPECTED_NAMESPACES = 'must be a list of namespaces, or ["*"]';
 /** Namespaces where a credential counts; all of them by default. */
-const namespaces = z
-  .union([z.tuple([z.literal('*')]), z.array(namespaceName).min(1, EXPECTED_NAMESPACES)], EXPECTED_NAMESPACES)
-  .readonly();
+const namespaces = z.union(
+  [z.tuple([z.literal('*')]), z.array(namespaceName).min(1, EXPECTED_NAMESPACES)],
+  EXPECTED_NAMESPACES,
+);
 
 const proxy = z.strictObject({
   bare: z.boolean().default(false).describe('Ids and groups of this source have no prefix. At most one source.'),
   trusted: z
     .array(z.union([z.cidrv4(), z.cidrv6()], 'must be an address range, such as 10.0.0.0/8'))
     .min(1, 'must have at least one address range')
-    .readonly()
     .describe('Peers whose headers are believed.'),
   user: headerName.default('x-forwarded-user').describe('Header with the id.'),
   groups: headerName.optional().describe('Header with the groups, separated by commas.'),
@@ -45,7 +45,6 @@ const key = z.strictObject({
     .array(z.string().regex(/^[0-9a-f]{64}$/, 'must be the SHA-256 of a key: 64 hexadecimal digits in lower case'))
     .min(1, 'must have one hash, or two while the key is exchanged')
     .max(2, 'must have one hash, or two while the key is exchanged')
-    .readonly()
     .describe('Hash of the key; two while it is exchanged. `sluice keys create` prints key and hash.'),
   groups: names.default([]),
   for: namespaces.default(['*']).describe('Namespaces where it counts.'),
@@ -96,7 +95,7 @@ const tokenIssuer = z.strictObject({
     .default([])
     .describe('Audiences beside the URL of each endpoint, and the namespaces where they count.'),
   management_audiences: z.array(audience).default([]).describe('Audiences of the management listener.'),
-  algorithms: z.array(z.enum(ALGORITHMS)).min(1).readonly().default(['RS256', 'ES256', 'EdDSA', 'Ed25519']),
+  algorithms: z.array(z.enum(ALGORITHMS)).min(1).default(['RS256', 'ES256', 'EdDSA', 'Ed25519']),
   max_lifetime_hours: coerceRawNumber(z.number().positive().max(8_760))
     .default(24)
     .describe('Longest time between `iat` and `exp`.'),
@@ -136,9 +135,12 @@ export const identity = z.strictObject({
     .describe('Groups with a role on the management listener; `*` is every authenticated principal.'),
 });
 
+/** The settings in requests. */
+export const identitySettings = identity.meta({ id: 'IdentityInput' });
+
 /** Body of `PUT /api/v1/identity`. */
 export const identityInput = z
-  .object({ identity: identity.meta({ id: 'IdentityInput' }), expected_revision: expectedRevision })
+  .object({ identity: identitySettings, expected_revision: expectedRevision })
   .meta({ id: 'IdentityChange' });
 
 /** The active settings in responses. */

@@ -5,6 +5,7 @@ import { exposePatch } from './expose.ts';
 import { entryName, existingName } from './fields.ts';
 import { forwardHeadersPatch } from './forward-headers.ts';
 import { forwardInput } from './forwards.ts';
+import { identitySettings } from './identity.ts';
 import { jsonObject, jsonValue, withAliases } from './json.ts';
 import { namespaceInput } from './namespaces.ts';
 import { serviceInput } from './services.ts';
@@ -102,6 +103,7 @@ export const stateInput = z
       'Manually registered tools and, with `forward`, overrides of discovered tools.',
     ),
     evaluators: list(stateSections.evaluators).describe('Evaluators in order of execution.'),
+    identity: identitySettings.optional().describe('Who may call, and their roles; all of it.'),
   })
   .meta({ id: 'StateInput' });
 
@@ -116,7 +118,7 @@ const memberChange = z.object({
 export const stateChange = z
   .object({
     action: z.enum(['create', 'update', 'delete']),
-    kind: z.enum(['namespace', 'forward', 'service', 'tool', 'evaluator']),
+    kind: z.enum(['namespace', 'forward', 'service', 'tool', 'evaluator', 'identity']),
     name: z.string().describe('Its name before the change.'),
     namespace: z.string().optional().describe('Of a tool, before the change.'),
     forward: z.string().optional().describe('Of a discovered tool.'),

@@ -95,7 +95,7 @@ export async function openCore(options: CoreOptions) {
     ...storage,
     closing,
     identity,
-    identityRevisions: closing(await openIdentity({ ...storage, registry, identity })),
+    identityRevisions: closing(await openIdentity({ ...storage, registry, identity, admitted })),
     registry,
     storedBlocks,
     blocks: storedBlocks.blocks,

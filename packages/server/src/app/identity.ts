@@ -1,4 +1,5 @@
 import type { IdentitySettings, ValidationIssue } from '@sluice/contract';
+import type { AdmittedRequests } from '../http/admitted-requests.ts';
 import { comparableName } from '../http/header-lines.ts';
 import type { Identity } from '../identity/identity.ts';
 import { identityHeaders } from '../identity/settings.ts';
@@ -15,15 +16,19 @@ export async function openIdentity({
   records,
   registry,
   identity,
+  admitted,
 }: Pick<WithLogs, 'config' | 'logger' | 'records'> & {
   readonly registry: Registry;
   readonly identity: Identity;
+  readonly admitted: AdmittedRequests;
 }): Promise<IdentityRevisions> {
   const revisions = new IdentityRevisions({
     identity,
     store: new LogRevisionStore(records, IDENTITY_REVISIONS),
     conflicts: (settings) => settingsProblems(settings, config).map((message) => ({ path: '', message })),
     forwardConflicts: (settings) => forwardConflicts(settings, registry),
+    end: (before, except) =>
+      admitted.end((by, served, namespace) => by !== except && identity.rejects(before, by, served, namespace)),
     log: logger.target('service'),
   });
   await revisions.start(config.bootstrap.identity);

@@ -1,4 +1,4 @@
-import type { IdentitySettings } from '@sluice/contract';
+import type { IdentitySettings, Right } from '@sluice/contract';
 import {
   type ActiveIdentity,
   type AddressOf,
@@ -11,6 +11,7 @@ import {
 } from './active-identity.ts';
 import type { Authenticate, Authenticated, ReceivedHead, Requirement } from './authenticator.ts';
 import type { FetchIssuer } from './issuer-keys.ts';
+import type { Principal } from './principal.ts';
 import type { May } from './roles.ts';
 import type { SignInReader, SignIns } from './sign-ins.ts';
 import type { IssuerParts } from './token-issuer.ts';
@@ -42,6 +43,12 @@ export interface ListenerIdentity extends ServedListener {
   readonly requirement: Exclude<Requirement, 'open'> | undefined;
   /** Returns the address of the client, which a trusted proxy names in X-Forwarded-For; undefined without such proxies. */
   readonly addressOf: AddressOf | undefined;
+}
+
+/** A request, and what has authenticated it. */
+export interface Caller {
+  readonly head: ReceivedHead;
+  authenticated: Authenticated;
 }
 
 /**
@@ -119,14 +126,25 @@ export class Identity {
     this.isSuspended = true;
   }
 
-  /** Whether the caller of a management request could administer by other settings: its own credential is verified by them. */
-  async administers(settings: IdentitySettings, head: ReceivedHead): Promise<boolean> {
+  /** Whether the caller of a management request could administer by other settings, by which its own credential is verified. */
+  async administers(settings: IdentitySettings, { head, authenticated }: Caller): Promise<boolean> {
     const other = new ConfiguredIdentity(settings, this.#parts);
     const listener = { served: 'management', namespaceOf: () => undefined } as const;
-    const [found] = await Promise.allSettled([other.authenticate(listener, head)]);
+    const again = other.reassess(authenticated, 'management', undefined);
+    const [found] = await Promise.allSettled([again ?? other.authenticate(listener, head)]);
     other.close();
     if (found.status === 'rejected' || found.value.kind === 'rejected') return false;
     return other.may(found.value.principal, 'administer');
+  }
+
+  /**
+   * Whether what has authenticated a request is not accepted any more after {@link replace}. `before`: {@link may} of the replaced
+   * settings; a request of the management API ends if its caller has lost a right, which it may make use of.
+   */
+  rejects(before: May | undefined, ...[by, served, namespace]: Parameters<Identity['reassess']>): boolean {
+    const again = this.reassess(by, served, namespace);
+    if (!again || served !== 'management') return !again;
+    return RIGHTS.some((right) => has(before, by.principal, right) && !has(this.may, again.principal, right));
   }
 
   /**
@@ -160,6 +178,12 @@ export class Identity {
   #activate(settings: IdentitySettings | undefined, earlier: ActiveIdentity | undefined): ActiveIdentity {
     return settings ? new ConfiguredIdentity(settings, this.#parts, earlier) : unconfiguredIdentity();
   }
+}
+
+const RIGHTS = ['read', 'read_bodies', 'change_registry', 'administer'] as const satisfies readonly Right[];
+
+function has(may: May | undefined, principal: Principal, right: Right): boolean {
+  return may?.(principal, right) ?? true;
 }
 
 const noFetch: FetchIssuer = () => Promise.reject(new Error('no issuer can be reached'));

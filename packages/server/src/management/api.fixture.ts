@@ -245,6 +245,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     store: settings.identityStore ?? memoryRevisionStore(),
     conflicts: () => [],
     forwardConflicts: () => [],
+    end: async () => undefined,
     log,
   });
   await identityRevisions.start(settings.configured);

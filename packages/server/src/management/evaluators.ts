@@ -1,4 +1,4 @@
-import { operations } from '@sluice/contract';
+import { type Evaluator, type ListedEvaluator, operations } from '@sluice/contract';
 import type { Principal } from '../identity/principal.ts';
 import type { UpdateOptions, UpdateResult } from '../policy/evaluators.ts';
 import { OperationError } from '../registry/operation-error.ts';
@@ -12,9 +12,10 @@ import type { ApiRequest, Router } from './router.ts';
 export function evaluatorRoutes(router: Router, { evaluators: active, dryRuns }: ManagementContext): void {
   const { list, replace, dryRun, connections, activate } = operations.evaluators;
 
-  router.add(list, () => {
+  router.add(list, ({ may }) => {
     const { list: loaded, revision: id } = active.current;
-    return listResponse(loaded, ({ definition }) => JSON.stringify(definition), { headers: revisionTag(id) });
+    const shown = may('read_bodies') ? (each: Evaluator) => each : withoutPrompt;
+    return listResponse(loaded, ({ definition }) => JSON.stringify(shown(definition)), { headers: revisionTag(id) });
   });
 
   // Without `await`, which would keep the submitted definitions in memory while the update waits for others.
@@ -42,6 +43,10 @@ export function evaluatorRoutes(router: Router, { evaluators: active, dryRuns }:
     const options = optionsOf(request);
     return updateResponse(await active.activate(requireRevisionId(request.name), options));
   });
+}
+
+function withoutPrompt({ llm: { prompt: _prompt, ...llm }, ...evaluator }: Evaluator): ListedEvaluator {
+  return { ...evaluator, llm };
 }
 
 function updateResponse({ set, warnings, unconfirmed }: UpdateResult): ApiResponse {

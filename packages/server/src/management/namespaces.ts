@@ -12,10 +12,12 @@ import { parseBody } from './body.ts';
 import type { ManagementContext } from './context.ts';
 import { pagedResponse } from './paging.ts';
 import { dataResponse, listResponse } from './responses.ts';
-import type { Router } from './router.ts';
+import { missingRight } from './rights.ts';
+import type { ApiRequest, Router } from './router.ts';
 
 /** `/api/v1/namespaces`. */
-export function namespaceRoutes(router: Router, { registry, forwards, profiles, config }: ManagementContext): void {
+export function namespaceRoutes(router: Router, context: ManagementContext): void {
+  const { registry, forwards, profiles, config, bindings } = context;
   const { publicUrl } = config;
   const namespaceJson = ({ name, labels }: { name: string; labels: Labels }): string =>
     JSON.stringify({ name, labels, ...(publicUrl && { mcpUrl: `${publicUrl.href}/${name}/mcp` }) });
@@ -42,7 +44,9 @@ export function namespaceRoutes(router: Router, { registry, forwards, profiles, 
     return dataResponse(namespaceJson(value), { unconfirmed });
   });
 
-  router.add(remove, async ({ name, query, origin }) => {
+  router.add(remove, async (request) => {
+    const { name, query, origin } = request;
+    requireUnbound(request, bindings, [name]);
     const cascade = query('cascade') === 'true';
     const { value: returned, unconfirmed } = await registry.commit(
       (draft) => removeNamespaceInSteps(draft, name, cascade),
@@ -102,6 +106,19 @@ export function warnPublicNamespace(registry: Registry, log: TargetLogger): () =
   };
   check();
   return registry.committed.subscribe(check);
+}
+
+/** Throws OperationError FORBIDDEN if a deletion would remove bindings, which the caller may not change. */
+export function requireUnbound(
+  { may }: Pick<ApiRequest<never>, 'may'>,
+  bindings: ManagementContext['bindings'],
+  namespaces: readonly string[],
+): void {
+  const bound = bindings.list();
+  const found = namespaces.find((name) => Object.hasOwn(bound, name));
+  if (found === undefined || may('administer')) return;
+  const reason = `namespace "${found}" is bound to a conversation, which its deletion would unbind`;
+  throw new OperationError('FORBIDDEN', `${missingRight('administer')}; ${reason}`);
 }
 
 /** `/api/v1/evaluators/namespaces`: bindings of namespaces to conversations. */

@@ -1,4 +1,7 @@
-import { allOperations, errorResponse, type Right } from '@sluice/contract';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { allOperations, errorResponse, evaluatorInput, type Right } from '@sluice/contract';
 import { openApiDocument } from '@sluice/contract/openapi';
 import { request } from 'undici';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -7,6 +10,7 @@ import { responseParts, sendBytes } from '../../../../test/fixtures/raw-exchange
 import { ANONYMOUS_CALLER, type Authenticate, authenticated } from '../identity/authenticator.ts';
 import { createUser } from '../identity/principal.ts';
 import { mayOf } from '../identity/roles.ts';
+import { PrefixCompiler } from '../policy/fixtures/prefix-compiler.ts';
 import { type ApiSettings, type SharedApi, startApi, startSharedApi } from './api.fixture.ts';
 import { bodyFor, makeOneOfEach, pathOf } from './operations.fixture.ts';
 import { Router } from './router.ts';
@@ -78,7 +82,6 @@ const OTHERS: Readonly<Partial<Record<Right, readonly string[]>>> = {
   open: ['getHealth', 'getHealthAlias', 'getReadiness', 'getSession', 'signOut'],
   read_bodies: [
     'listInteractions',
-    'listEvaluators',
     'getActiveEvaluatorRevision',
     'getEvaluatorRevision',
     'getIdentity',
@@ -260,4 +263,49 @@ test('a path without a right does not compile', () => {
   expect(() => router.addPath('/open', handle)).not.toThrow();
   // @ts-expect-error So it is here.
   router.add({ id: 'x', method: 'GET', path: '/x', tag: 'x', summary: '', responses: {}, errors: [] }, handle);
+});
+
+test('prompts of evaluators are bodies', async (context) => {
+  const evaluator = {
+    name: 'e',
+    trigger: { method: 'm' },
+    llm: { operation: 'classify', prompt: 'secret rules', connection: 'c' },
+    processor: { path: 'p' },
+  };
+  const connections = [{ name: 'c', model: 'm', url: 'http://h' }];
+  const configured = [evaluatorInput.parse(evaluator)];
+  const baseFolder = await mkdtemp(join(tmpdir(), 'sluice-rights-'));
+  context.onTestFinished(() => rm(baseFolder, { recursive: true }));
+  await writeFile(join(baseFolder, 'p'), 'ok');
+  const own = await startApi(context, {
+    ...SETTINGS,
+    evaluators: { connections, configured, compiling: new PrefixCompiler(), baseFolder },
+  });
+  const list = async (caller: string) =>
+    (await own.call('GET', '/api/v1/evaluators', undefined, { 'x-caller': caller })).data as typeof configured;
+  for (const caller of ['viewer', 'operator']) {
+    const [listed] = await list(caller);
+    expect(listed).toMatchObject({ name: 'e', llm: { operation: 'classify', connection: 'c' } });
+    expect(listed?.llm).not.toHaveProperty('prompt');
+  }
+  for (const caller of ['auditor', 'admin']) expect((await list(caller))[0]?.llm.prompt).toBe('secret rules');
+});
+
+test('a namespace that is bound to a conversation is deleted by administrators only', async (context) => {
+  const own = await startApi(context, SETTINGS);
+  const call = (caller: string, method: string, path: string, body?: object) =>
+    own.call(method, path, body, { 'x-caller': caller });
+  for (const name of ['x', 'free']) await call('operator', 'POST', '/api/v1/namespaces', { name });
+  await call('admin', 'PUT', '/api/v1/evaluators/namespaces/x', { conversation_id: 'c' });
+  const prune = '/api/v1/state?prune=true';
+  for (const query of ['', '?cascade=true'])
+    expect((await call('operator', 'DELETE', `/api/v1/namespaces/x${query}`)).error).toEqual({
+      code: 'FORBIDDEN',
+      message: expect.stringMatching(/^missing right "administer".*; namespace "x" is bound to a conversation/),
+    });
+  expect((await call('operator', 'PUT', prune, { namespaces: [] })).status).toBe(403);
+  expect((await call('operator', 'PUT', prune, { namespaces: [{ name: 'x' }] })).status).toBe(200);
+  expect((await call('operator', 'GET', '/api/v1/namespaces/free')).status).toBe(404);
+  expect((await call('admin', 'DELETE', '/api/v1/namespaces/x')).status).toBe(200);
+  expect((await call('admin', 'GET', '/api/v1/evaluators/namespaces')).data).toEqual({});
 });

@@ -3,7 +3,7 @@ import { quoteText } from '@sluice/protocol/text';
 import findMyWay from 'find-my-way';
 import type { z } from 'zod';
 import type { ServerRequest } from '../http/server/request.ts';
-import type { ReceivedHead } from '../identity/authenticator.ts';
+import type { Caller } from '../identity/identity.ts';
 import type { Principal } from '../identity/principal.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import type { ChangeOrigin } from '../registry/registry.ts';
@@ -17,8 +17,8 @@ export interface ApiRequest<Parameter extends string> {
   /** Without the query. */
   readonly path: string;
   readonly principal: Principal;
-  /** With the credential of its caller. */
-  readonly head: ReceivedHead;
+  /** Who makes it, by which credential. */
+  readonly caller: Caller;
   /** Address of the client. */
   readonly address: string | undefined;
   /** The decoded path parameter; empty for a path without one. */

@@ -339,7 +339,7 @@ export class Management {
       http,
       path,
       principal,
-      head,
+      caller: exchange,
       address: head.address,
       name: route.name,
       origin: { actor: principal, reason: route.operation },

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { type Evaluator, operations, type StateChange } from '@sluice/contract';
+import { type Evaluator, operations, type StateChange, type StateInput } from '@sluice/contract';
 import { compareEvaluators } from '../policy/desired-evaluators.ts';
 import type { Evaluators, UpdateResult } from '../policy/evaluators.ts';
 import { applyStateInSteps, inPlanOrder } from '../registry/desired-state.ts';
@@ -9,6 +9,10 @@ import type { Steps } from '../registry/steps.ts';
 import type { ManagementContext } from './context.ts';
 import { requireMatch } from './entity-tag.ts';
 import { updateOptionsOf } from './evaluators.ts';
+import { compareIdentity } from './identity/desired-identity.ts';
+import type { IdentityRevisions } from './identity/identity-revisions.ts';
+import { changeOf } from './identity/routes.ts';
+import { requireUnbound } from './namespaces.ts';
 import { type ApiResponse, arraySlices, envelopeEnd, streamResponse } from './responses.ts';
 import { missingRight } from './rights.ts';
 import type { ApiRequest, Router } from './router.ts';
@@ -22,22 +26,25 @@ interface StatePlan {
 
 /** `/api/v1/state`. */
 export function stateRoutes(router: Router, context: ManagementContext): void {
-  const { registry, forwards, forwardValidator: checks, evaluators } = context;
+  const { registry, forwards, forwardValidator: checks, evaluators, identityRevisions, bindings } = context;
   router.add(operations.state.apply, async (request, body) => {
     const { http, query, origin } = request;
     const state = await registry.slicer.run(parseState(body));
-    if (state.evaluators && !request.may('administer')) {
-      throw new OperationError('FORBIDDEN', `${missingRight('administer')}, which "evaluators" requires`);
+    const [administered] = (['evaluators', 'identity'] as const).filter((section) => state[section]);
+    if (administered && !request.may('administer')) {
+      throw new OperationError('FORBIDDEN', `${missingRight('administer')}, which "${administered}" requires`);
     }
     const prune = query('prune') === 'true';
     const { active } = evaluators.history;
     const policy =
       state.evaluators &&
       compareEvaluators(state.evaluators, active ? evaluators.history.contentOf(active) : [], prune);
+    const identity = await identityPlan(request, state, identityRevisions);
     const apply = function* (draft: Draft): Steps<StatePlan> {
       const changes = inPlanOrder([
         ...(yield* applyStateInSteps(draft, state, { prune, checks })),
         ...(policy?.changes ?? []),
+        ...identity.changes,
       ]);
       const etag = yield* tagOf(changes);
       requireMatch(http.headers['if-match'], etag, 'what the state changes');
@@ -45,18 +52,38 @@ export function stateRoutes(router: Router, context: ManagementContext): void {
     };
     // A state that cannot be applied changes no evaluator.
     const preview = await registry.preview(apply);
+    const deletedNamespaces = preview.changes.filter(({ kind, action }) => kind === 'namespace' && action === 'delete');
+    requireUnbound(
+      request,
+      bindings,
+      deletedNamespaces.map(({ name }) => name),
+    );
     if (query('dry_run') === 'true' || preview.changes.length === 0) return stateResponse(preview);
 
     const update = evaluatorUpdates(request, { evaluators, active: active?.id ?? 0 });
     const updated = await update(policy?.updated);
+    const replaced = await identity.replace();
     const { value, unconfirmed } = await registry.commit(apply, origin);
     const deleted = await update(policy?.remaining);
     await Promise.all((state.forwards ?? []).map(({ name }) => forwards.settled(name)));
     return stateResponse(value, {
       warnings: [...updated.warnings, ...deleted.warnings],
-      unconfirmed: [...new Set([...unconfirmed, ...updated.unconfirmed, ...deleted.unconfirmed])],
+      unconfirmed: [...new Set([...unconfirmed, ...replaced, ...updated.unconfirmed, ...deleted.unconfirmed])],
     });
   });
+}
+
+/** What becomes of the identity. Throws OperationError UNPROCESSABLE if the state must not have it. */
+async function identityPlan(
+  request: ApiRequest<'lock_out'>,
+  { identity: wanted }: StateInput,
+  revisions: IdentityRevisions,
+): Promise<{ readonly changes: readonly StateChange[]; replace(): Promise<readonly string[]> }> {
+  const changes = wanted ? compareIdentity(wanted, revisions.active) : [];
+  if (!wanted || changes.length === 0) return { changes, replace: async () => [] };
+  const change = { ...changeOf(request), expectedRevision: revisions.history.activeId };
+  await revisions.requireValid(wanted, change);
+  return { changes, replace: async () => (await revisions.replace(wanted, change)).unconfirmed };
 }
 
 /** Evaluators have been replaced, or did not have to be. */

@@ -165,7 +165,7 @@ function* rejectDuplicates(state: StateInput, difference: StateDifference): Step
   yield* check('evaluators', evaluators, ({ name }) => name);
 }
 
-const ORDER = ['namespace', 'evaluator', 'service', 'tool', 'forward', 'overrides'];
+const ORDER = ['identity', 'namespace', 'evaluator', 'service', 'tool', 'forward', 'overrides'];
 const ORDER_OF_DELETIONS = ['tool', 'forward', 'service', 'evaluator', 'namespace'];
 
 /** Changes in the order of a plan: deletions last, and what contains others before these, or deleted after them. */

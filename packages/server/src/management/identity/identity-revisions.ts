@@ -1,7 +1,8 @@
 import { type IdentitySettings, identity as schema, type ValidationIssue } from '@sluice/contract';
 import { ConfigError } from '../../http/settings.ts';
-import type { ReceivedHead } from '../../identity/authenticator.ts';
-import type { Identity } from '../../identity/identity.ts';
+import type { Authenticated } from '../../identity/authenticator.ts';
+import type { Caller, Identity } from '../../identity/identity.ts';
+import type { May } from '../../identity/roles.ts';
 import { identityIssues } from '../../identity/settings.ts';
 import { OperationError } from '../../registry/operation-error.ts';
 import { type Confirmed, RevisionHistory } from '../../registry/store/revision-history.ts';
@@ -26,12 +27,14 @@ export const IDENTITY_REVISIONS: RevisionKind<IdentitySettings> = {
 
 /** Options of {@link IdentityRevisions}. */
 export interface IdentityRevisionsOptions {
-  readonly identity: Pick<Identity, 'replace' | 'suspend' | 'administers'>;
+  readonly identity: Pick<Identity, 'replace' | 'suspend' | 'administers' | 'may'>;
   readonly store: RevisionStore;
   /** Returns what of the other settings of the service these do not work with. */
   readonly conflicts: (settings: IdentitySettings) => readonly ValidationIssue[];
   /** As {@link conflicts}, for changes over the API: what is registered prevents no start. */
   readonly forwardConflicts: (settings: IdentitySettings) => readonly ValidationIssue[];
+  /** Ends what is not accepted any more, except by this. `before` decided about rights. */
+  readonly end: (before: May | undefined, except?: Authenticated) => Promise<void>;
   readonly log: Pick<TargetLogger, 'info' | 'warn' | 'error'>;
   /** Returns epoch milliseconds; replaceable in tests. */
   readonly now?: () => number;
@@ -40,8 +43,9 @@ export interface IdentityRevisionsOptions {
 /** Author and precondition of a change. */
 export interface IdentityChange extends ExpectedRevision {
   readonly actor: string | undefined;
-  /** The request whose caller must be admin by the new settings; undefined for nobody. */
-  readonly admin: ReceivedHead | undefined;
+  readonly caller: Caller;
+  /** Otherwise the caller must be admin by the new settings. */
+  readonly mayLockOut: boolean;
 }
 
 /**
@@ -55,7 +59,7 @@ export class IdentityRevisions {
   #revision = 0;
 
   constructor(options: IdentityRevisionsOptions) {
-    const { identity, log } = options;
+    const { log } = options;
     this.#options = options;
     this.history = new RevisionHistory({
       ...options,
@@ -63,7 +67,7 @@ export class IdentityRevisions {
       adopt: () => this.#adopt(),
       onUnreadable: () => {
         log.error('identity of another replica cannot be read; all requests are rejected until it can be');
-        return identity.suspend();
+        return this.#suspend();
       },
     });
   }
@@ -95,7 +99,7 @@ export class IdentityRevisions {
 
   /**
    * Replaces the settings. Throws {@link OperationError}: CONFLICT if another revision is active than expected, UNPROCESSABLE for
-   * settings that do not work, or by which `admin` is none; they are stored as a rejected revision.
+   * settings that do not work, or by which the caller is no admin; they are stored as a rejected revision.
    */
   replace(settings: IdentitySettings, change: IdentityChange): Promise<Confirmed<{ readonly revision: number }>> {
     return this.history.update(async () => {
@@ -115,11 +119,14 @@ export class IdentityRevisions {
   }
 
   /** Rejects with {@link OperationError} UNPROCESSABLE, with all problems, for settings that {@link replace} would reject. */
-  async requireValid(settings: IdentitySettings, admin: ReceivedHead | undefined): Promise<void> {
+  async requireValid(
+    settings: IdentitySettings,
+    { caller, mayLockOut }: Pick<IdentityChange, 'caller' | 'mayLockOut'>,
+  ): Promise<void> {
     const { identity, forwardConflicts } = this.#options;
     const issues = [...this.#issuesOf(settings), ...forwardConflicts(settings)];
     if (issues.length > 0) throw invalidIdentity(issues);
-    if (!admin || (await identity.administers(settings, admin))) return;
+    if (mayLockOut || (await identity.administers(settings, caller))) return;
     const message =
       'would not make the caller an admin: add a group of the caller, or repeat the request with lock_out=allow';
     throw invalidIdentity([{ path: 'roles.admin', message }]);
@@ -130,15 +137,16 @@ export class IdentityRevisions {
     return this.history.close();
   }
 
-  async #submit(settings: IdentitySettings, content: RevisionContent, { actor, admin }: IdentityChange) {
+  async #submit(settings: IdentitySettings, content: RevisionContent, change: IdentityChange) {
+    const { actor, caller } = change;
     try {
-      await this.requireValid(settings, admin);
+      await this.requireValid(settings, change);
     } catch (error) {
       if (error instanceof OperationError) await this.history.reject({ content, actor }, error.message);
       throw error;
     }
     await this.history.activate({ content, actor });
-    await this.#activate(settings);
+    await this.#activate(settings, caller.authenticated);
     const revision = this.#revision;
     this.#options.log.warn('identity replaced', { revision, actor });
     return { revision };
@@ -152,14 +160,26 @@ export class IdentityRevisions {
       if (active) await this.#activate(active);
       this.#options.log.info('identity of another replica loaded', { revision: this.#revision });
     } catch (error) {
-      await this.#options.identity.suspend();
+      await this.#suspend();
       throw error;
     }
   }
 
-  async #activate(settings: IdentitySettings): Promise<void> {
-    await this.#options.identity.replace(settings);
+  /** `except`: the request that makes the change does not end. */
+  async #activate(settings: IdentitySettings, except?: Authenticated): Promise<void> {
+    const { identity, end } = this.#options;
+    const { may } = identity;
+    identity.replace(settings);
     this.#revision = this.history.activeId;
+    await end(may, except);
+  }
+
+  /** What was accepted before ends as well: the others may not accept it any more. */
+  async #suspend(): Promise<void> {
+    const { identity, end } = this.#options;
+    identity.suspend();
+    this.#revision = 0;
+    await end(undefined);
   }
 
   #issuesOf(settings: IdentitySettings): readonly ValidationIssue[] {

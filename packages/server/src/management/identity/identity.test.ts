@@ -1,6 +1,6 @@
 import { identity as schema } from '@sluice/contract';
 import { createServiceKey, hashServiceKey } from '@sluice/contract/service-key';
-import { expect, type TestContext, test } from 'vitest';
+import { describe, expect, type TestContext, test } from 'vitest';
 import { Identity } from '../../identity/identity.ts';
 import { type ApiSettings, startApi } from '../api.fixture.ts';
 
@@ -151,6 +151,80 @@ test('an earlier revision can be activated, as a new one, but not if its caller 
 test('settings without roles keep every caller an admin', async (context) => {
   const { put } = await start(context, { configured: parsed(SETTINGS) });
   expect((await put({})).status).toBe(200);
+});
+
+describe('a desired state', () => {
+  const STATE = '/api/v1/state';
+  const narrower = { ...SETTINGS, anonymous: 'deny' };
+
+  test('has the settings, as a change like others', async (context) => {
+    const { api, get } = await start(context, { configured: parsed(SETTINGS) });
+    const apply = (state: object, query = '', key = ADMIN) => api.call('PUT', `${STATE}${query}`, state, bearer(key));
+    expect((await apply({ identity: SETTINGS })).data).toEqual({ changes: [] });
+    const planned = await apply({ identity: narrower, namespaces: [{ name: 'a' }] }, '?dry_run=true');
+    expect(planned.data).toEqual({
+      changes: [
+        {
+          kind: 'identity',
+          action: 'update',
+          name: 'identity',
+          members: [{ member: 'anonymous', from: 'allow', to: 'deny' }],
+          notes: [],
+        },
+        expect.objectContaining({ kind: 'namespace', name: 'a' }),
+      ],
+    });
+    expect((await get()).headers.etag).toBe('"1"');
+    const { etag } = planned.headers;
+    const applied = await api.call(
+      'PUT',
+      STATE,
+      { identity: narrower, namespaces: [{ name: 'a' }] },
+      {
+        ...bearer(ADMIN),
+        'if-match': String(etag),
+      },
+    );
+    expect(applied.data).toEqual(planned.data);
+    expect(await get()).toMatchObject({ data: narrower, headers: { etag: '"2"' } });
+    expect((await apply({ namespaces: [] })).status).toBe(200);
+    expect(await get()).toMatchObject({ data: narrower });
+    expect((await apply({ identity: SETTINGS }, '?dry_run=true')).data).toMatchObject({
+      changes: [{ widens: ['may let other callers in'] }],
+    });
+  });
+
+  test('needs an admin for them', async (context) => {
+    const { api } = await start(context, { configured: parsed(SETTINGS) });
+    const apply = (state: object, query = '') => api.call('PUT', `${STATE}${query}`, state, bearer(OPERATOR));
+    for (const query of ['', '?dry_run=true'])
+      expect((await apply({ identity: SETTINGS }, query)).error).toMatchObject({
+        code: 'FORBIDDEN',
+        message: expect.stringContaining('"identity" requires'),
+      });
+    expect((await apply({ namespaces: [{ name: 'a' }] })).status).toBe(200);
+  });
+
+  test('with settings that are invalid, or lock the caller out, changes nothing', async (context) => {
+    const { api, get } = await start(context, { configured: parsed(SETTINGS) });
+    const namespaces = [{ name: 'a' }];
+    const apply = (identity: unknown, query = '') =>
+      api.call('PUT', `${STATE}${query}`, { namespaces, identity }, bearer(ADMIN));
+    const lockedOut = { ...SETTINGS, roles: { admin: ['keys/auditor'] } };
+    for (const query of ['', '?dry_run=true']) {
+      expect(await apply({ ...SETTINGS, anonymus: 'deny' }, query)).toMatchObject({
+        status: 422,
+        error: { details: [{ path: 'identity.anonymus' }] },
+      });
+      expect((await apply(lockedOut, query)).error).toMatchObject({ details: [{ path: 'identity.roles.admin' }] });
+      expect((await apply([], query)).status).toBe(400);
+    }
+    expect((await api.call('GET', '/api/v1/namespaces/a', undefined, bearer(ADMIN))).status).toBe(404);
+    expect((await get('/revisions')).data).toHaveLength(1);
+    expect((await apply(lockedOut, '?lock_out=allow')).status).toBe(200);
+    expect((await get()).status).toBe(403);
+    expect((await get('', AUDITOR)).data).toMatchObject(lockedOut);
+  });
 });
 
 function parsed(settings: object) {

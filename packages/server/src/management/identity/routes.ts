@@ -45,11 +45,16 @@ export function parseIdentity(submitted: unknown): IdentitySettings {
   throw invalidIdentity(result.issues);
 }
 
-/** Who changes the identity, and must be admin afterwards. */
+/** Who changes the identity, and whether it must be admin afterwards. */
 export function changeOf({
   principal,
-  head,
+  caller,
   query,
-}: Pick<ApiRequest<'lock_out'>, 'principal' | 'head' | 'query'>): Pick<IdentityChange, 'actor' | 'admin'> {
-  return { actor: actorOf(principal), admin: query('lock_out') === 'allow' ? undefined : head };
+}: Pick<ApiRequest<'lock_out'>, 'principal' | 'caller' | 'query'>): Pick<
+  IdentityChange,
+  'actor' | 'caller' | 'mayLockOut'
+> {
+  // Of this request only, which is answered even if its credential is not accepted any more.
+  caller.authenticated = { ...caller.authenticated };
+  return { actor: actorOf(principal), caller, mayLockOut: query('lock_out') === 'allow' };
 }
