@@ -1,8 +1,12 @@
 import { Readable } from 'node:stream';
-import type { ServerRequest } from '../http/server/request.ts';
+import type { Authenticated } from '../identity/authenticator.ts';
 import type { OpenStream, OpenStreams } from '../mcp/open-streams.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import type { ApiResponse } from './responses.ts';
+import type { ApiRequest } from './router.ts';
+
+/** A request for a stream. */
+type StreamRequest = Pick<ApiRequest<never>, 'http' | 'caller'>;
 
 /** Events for one client. */
 export interface EventSource {
@@ -17,11 +21,13 @@ export interface EventSource {
  * for a slow one.
  */
 export class EventStream extends Readable implements OpenStream {
+  readonly by: Authenticated;
   readonly #source: EventSource;
 
   /** `open` creates the source, which calls {@link ready} when it has events. */
-  constructor(open: (stream: EventStream) => EventSource) {
+  constructor(by: Authenticated, open: (stream: EventStream) => EventSource) {
     super();
+    this.by = by;
     this.#source = open(this);
     // Sends the response head before the first event.
     this.keepAlive();
@@ -75,7 +81,7 @@ export class EventStreams {
   }
 
   /** Responds with a stream of the source's events. OperationError UNAVAILABLE beyond the limit. */
-  respond({ method }: ServerRequest, open: (stream: EventStream) => EventSource): ApiResponse {
+  respond({ http, caller }: StreamRequest, open: (stream: EventStream) => EventSource): ApiResponse {
     if (this.#count >= this.#limit) {
       const message = `too many event streams: at most ${this.#limit} can be open; try again later`;
       throw new OperationError('UNAVAILABLE', message);
@@ -87,8 +93,8 @@ export class EventStreams {
       'x-accel-buffering': 'no',
     };
     // A response to HEAD has no body, and the stream would never end.
-    if (method === 'HEAD') return { status: 200, headers, body: '' };
-    const stream = new EventStream(open);
+    if (http.method === 'HEAD') return { status: 200, headers, body: '' };
+    const stream = new EventStream(caller.authenticated, open);
     this.#count++;
     stream.once('close', () => this.#count--);
     stream.once('close', this.#openStreams.add(stream));

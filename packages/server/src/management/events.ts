@@ -25,12 +25,12 @@ export function eventRoutes(router: Router, { toolCalls, stateEvents, openStream
   const textOf = eventTexts((event) => eventText(TOOL_CALLS, event));
   const streams = new EventStreams(openStreams, MAX_EVENT_STREAMS);
 
-  router.add(watch, ({ http, query }) => {
+  router.add(watch, ({ http, caller, query }) => {
     const topics = parseTopics(query('topics'));
     const last = http.headers['last-event-id'];
     const from = typeof last === 'string' ? last : undefined;
     const parts = { toolCalls, stateEvents, textOf };
-    return streams.respond(http, (stream) => new EventSequence(stream, topics, parts, from));
+    return streams.respond({ http, caller }, (stream) => new EventSequence(stream, topics, parts, from));
   });
 }
 

@@ -27,13 +27,13 @@ export function logRoutes(router: Router, { logger: { recent }, openStreams, sta
     return listResponse(found, ({ line }) => line);
   });
 
-  router.add(notifications, ({ http, query }) => {
+  router.add(notifications, ({ http, caller, query }) => {
     const last = http.headers['last-event-id'];
     const [, process, position] = /^([\w-]{1,32})\.(\d{1,15})$/.exec(typeof last === 'string' ? last : '') ?? [];
     const resumed = process === origin ? Number(position) : undefined;
     const from = resumed ?? recent.end - (parseLimit(query('limit')) ?? 0);
     const isWanted = atLeast(query('level'));
-    return streams.respond(http, (stream) => logSource(stream, recent, { origin, from, isWanted }));
+    return streams.respond({ http, caller }, (stream) => logSource(stream, recent, { origin, from, isWanted }));
   });
 }
 

@@ -81,8 +81,8 @@ export function toolCallRoutes(router: Router, { toolCalls, peers, openStreams, 
     );
   });
 
-  router.add(notifications, ({ http }) =>
-    streams.respond(http, (stream) => {
+  router.add(notifications, ({ http, caller }) =>
+    streams.respond({ http, caller }, (stream) => {
       const cursor = toolCalls.ring.listen({
         ready: () => stream.ready(),
         overflow() {

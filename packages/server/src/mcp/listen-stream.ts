@@ -8,6 +8,7 @@ import {
   withSubscriptionId,
 } from '@sluice/protocol/mcp/subscriptions';
 import type { QuotaOwner } from '../http/quota.ts';
+import type { Authenticated } from '../identity/authenticator.ts';
 import { KINDS, type Kind } from '../registry/entries.ts';
 import {
   type NamespacedClient,
@@ -81,6 +82,10 @@ export class ListenStream implements OpenStream, NamespaceListener, ResourceWatc
     this.#request = request;
     this.#client = client;
     this.#kinds = new Set(KINDS.filter((kind) => request.filter[`${kind}sListChanged`]));
+  }
+
+  get by(): Authenticated | undefined {
+    return this.#client.client.authenticated;
   }
 
   start(): void {

@@ -1,4 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { authenticated } from '../identity/authenticator.ts';
+import { createUser } from '../identity/principal.ts';
 import { OpenStreams } from './open-streams.ts';
 
 function stream() {
@@ -45,5 +47,38 @@ describe('long streams', () => {
     streams.endAll();
     expect([one.counts.ended, two.counts.ended, late.counts.ended]).toEqual([1, 1, 1]);
     expect([streams.size, vi.getTimerCount()]).toEqual([0, 0]);
+  });
+
+  it('end when their credential expires, also after longer than a timer can wait, and not once they have ended', () => {
+    vi.setSystemTime(0);
+    const streams = new OpenStreams();
+    const opened = (expiresAt?: number) => ({
+      ...stream(),
+      by: authenticated(createUser('ann', 'corp'), undefined, expiresAt),
+    });
+    const day = 24 * 60 * 60 * 1_000;
+    const [soon, expired, late, never, removed] = [
+      opened(5_000),
+      opened(-1),
+      opened(60 * day),
+      opened(),
+      opened(5_000),
+    ];
+    for (const each of [soon, expired, late, never]) streams.add(each);
+    streams.add(removed)();
+    const ended = () => [soon, expired, late, never, removed].map(({ counts }) => counts.ended);
+    expect(ended()).toEqual([0, 0, 0, 0, 0]);
+    vi.advanceTimersByTime(1);
+    expect(ended()).toEqual([0, 1, 0, 0, 0]);
+    vi.advanceTimersByTime(4_998);
+    expect(ended()).toEqual([0, 1, 0, 0, 0]);
+    vi.advanceTimersByTime(1);
+    expect([...ended(), streams.size]).toEqual([1, 1, 0, 0, 0, 2]);
+    vi.advanceTimersByTime(60 * day - 5_001);
+    expect(ended()).toEqual([1, 1, 0, 0, 0]);
+    vi.advanceTimersByTime(1);
+    expect([...ended(), streams.size]).toEqual([1, 1, 1, 0, 0, 1]);
+    streams.endAll();
+    expect([...ended(), vi.getTimerCount()]).toEqual([1, 1, 1, 1, 0, 0]);
   });
 });

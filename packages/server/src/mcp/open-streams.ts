@@ -1,5 +1,6 @@
 import { INVALID_REQUEST } from '@sluice/protocol/mcp/constants';
 import { rpcError } from '../http/outcome.ts';
+import type { Authenticated } from '../identity/authenticator.ts';
 
 /** Response to a request for a stream of a client that accepts none. */
 export const NO_EVENT_STREAMS = rpcError(INVALID_REQUEST, 'header Accept must name text/event-stream', 406);
@@ -9,19 +10,37 @@ export const NO_EVENT_STREAMS = rpcError(INVALID_REQUEST, 'header Accept must na
  * tool-call events.
  */
 export interface OpenStream {
+  /** What has authenticated the request that has opened it: it ends when that expires. */
+  readonly by?: Authenticated | undefined;
   /** Sends a comment, so that proxies do not close an idle connection. `OpenResponses` does so for most streams. */
   keepAlive?(): void;
   /** Ends the stream as the protocol requires. */
   end(): void;
 }
 
+/** Longest time of a timer. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/** Calls `end` when the credential of a request expires. Returns a function that prevents it. */
+export function endAtExpiry({ expiresAt }: Pick<Authenticated, 'expiresAt'>, end: () => void): () => void {
+  if (expiresAt === undefined) return () => {};
+  let timer: NodeJS.Timeout;
+  const wait = () => {
+    const ms = expiresAt - Date.now();
+    timer = setTimeout(() => (ms > MAX_TIMER_MS ? wait() : end()), Math.min(ms, MAX_TIMER_MS)).unref();
+  };
+  wait();
+  return () => clearTimeout(timer);
+}
+
 /** Below the usual idle timeouts of proxies and load balancers, 30 to 60 s. */
 const KEEP_ALIVE_MS = 15_000;
 
-/** All open long-lived streams: keeps them alive, and ends them when the service stops. */
+/** All open long-lived streams: keeps them alive, and ends them when the service stops or their credential expires. */
 export class OpenStreams {
   readonly #keepAliveMs: number;
-  readonly #streams = new Set<OpenStream>();
+  /** With what prevents their end at the expiry. */
+  readonly #streams = new Map<OpenStream, () => void>();
   #timer: NodeJS.Timeout | undefined = undefined;
   #ended = false;
 
@@ -40,9 +59,9 @@ export class OpenStreams {
       stream.end();
       return () => {};
     }
-    this.#streams.add(stream);
+    this.#streams.set(stream, stream.by ? endAtExpiry(stream.by, () => this.#end(stream)) : () => {});
     this.#timer ??= setInterval(() => {
-      for (const each of this.#streams) each.keepAlive?.();
+      for (const each of this.#streams.keys()) each.keepAlive?.();
     }, this.#keepAliveMs).unref();
     return () => this.#remove(stream);
   }
@@ -50,13 +69,16 @@ export class OpenStreams {
   /** Ends all streams, and every stream that is added later. */
   endAll(): void {
     this.#ended = true;
-    for (const stream of [...this.#streams]) {
-      this.#remove(stream);
-      stream.end();
-    }
+    for (const stream of [...this.#streams.keys()]) this.#end(stream);
+  }
+
+  #end(stream: OpenStream): void {
+    this.#remove(stream);
+    stream.end();
   }
 
   #remove(stream: OpenStream): void {
+    this.#streams.get(stream)?.();
     this.#streams.delete(stream);
     if (this.#streams.size > 0) return;
     clearInterval(this.#timer);

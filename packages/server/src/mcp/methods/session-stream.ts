@@ -15,8 +15,9 @@ import type { UpstreamHeaders } from '../../upstreams/upstream-headers.ts';
 import type { ClientSink } from '../client-sink.ts';
 import type { McpExchange, McpOutcome } from '../exchange.ts';
 import { type ListChangeNotifier, SessionListChanges } from '../list-changes.ts';
-import { NO_EVENT_STREAMS, type OpenStreams } from '../open-streams.ts';
-import type { EventStore, Resumption } from '../sessions/event-store.ts';
+import { endAtExpiry, NO_EVENT_STREAMS, type OpenStreams } from '../open-streams.ts';
+import type { EventStore } from '../sessions/event-store.ts';
+import type { ClientStream } from '../sessions/resumable-streams.ts';
 import type { ClientSession } from '../sessions/sessions.ts';
 
 /** Dependencies of {@link notificationStream}. */
@@ -81,7 +82,7 @@ function open(
   hasMissedMessages: boolean,
 ): McpOutcome {
   const { session, headers } = listening;
-  const start = ({ writer }: ClientSink): void => {
+  const start = (client: ClientSink): void => {
     const channel = session.channel();
     // Stored messages for a stream that is not resumed are never delivered.
     const gap = channel.takeUnread() || hasMissedMessages;
@@ -90,7 +91,7 @@ function open(
     const stream = channel.openStream(() => remove());
     remove = openStreams.add({ end: () => channel.closeStream(stream) });
     if (first) new SessionListChanges(channel, listChanges, session.namespace);
-    writer.attachStream(stream);
+    attach(client, { stream });
     // Flushes the response head in either case.
     if (session.protocolVersion >= POLLING_VERSION) stream.sendInitialEventId();
     else stream.keepAlive();
@@ -101,10 +102,27 @@ function open(
   return { kind: 'deferred', start };
 }
 
-function resume({ writer }: ClientSink, { stream, after }: Extract<Resumption, { kind: 'stream' }>): void {
+/** A stream, and the last event that the client has seen of it; undefined if it is new. */
+interface Position {
+  readonly stream: ClientStream;
+  readonly after?: number;
+}
+
+/** Sends a stream until the credential of this request expires. The client can resume it with another one. */
+function attach({ writer, client }: ClientSink, { stream, after }: Position): void {
+  const { response } = writer;
+  if (client.authenticated)
+    response.on(
+      'close',
+      endAtExpiry(client.authenticated, () => stream.release(response)),
+    );
   writer.attachStream(stream, after);
+}
+
+function resume(client: ClientSink, position: Position): void {
+  attach(client, position);
   // Flushes the response head when there is nothing to resend.
-  stream.keepAlive();
+  position.stream.keepAlive();
 }
 
 /** The rest of the stream of a call: a call that waits for a task continues in this process, the outcome of others is unknown. */
@@ -127,7 +145,7 @@ async function resumeAfterRestart(
       // Also the stream of an error can be resumed: official clients reconnect after an error, and without an event id they
       // would open one more notification stream.
       const stream = events.continue(session, idText, lastEventId);
-      client.writer.attachStream(stream);
+      attach(client, { stream });
       if (!resumeTask) return stream.end(unknownOutcome(idText, restarted));
       stream.sendInitialEventId();
       resumeTask(client);

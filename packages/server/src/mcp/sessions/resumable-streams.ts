@@ -188,9 +188,14 @@ export class ClientStream implements ResponseStream {
   disconnect(retryMs: number): void {
     if (this.#dropped) return;
     this.sendInitialEventId(retryMs);
-    const target = this.#target;
-    if (!target) return;
-    target.end();
+    if (this.#target) this.release(this.#target);
+  }
+
+  /** Ends this connection, if it is still that of the stream. */
+  release(target: ResponseLike): void {
+    if (this.#target !== target) return;
+    if (this.#full) target.destroy();
+    else target.end();
     this.#onConnectionClosed(target);
   }
 
