@@ -10,7 +10,7 @@ import type { ListenerConnections } from '../http/listener-connections.ts';
 import { httpProblem } from '../http/outcome.ts';
 import { namespaceSegment, type PublicUrl, pathOf, withoutPrefix } from '../http/public-url.ts';
 import type { HostOriginGuard } from '../http/request-validation.ts';
-import type { ErrorResponse } from '../http/server/connection.ts';
+import { CHALLENGE, type ErrorResponse } from '../http/server/connection.ts';
 import type { HttpServer } from '../http/server/http1-server.ts';
 import { createHttpServer, type ServeRequest } from '../http/server.ts';
 import type { Blocks } from '../identity/blocks.ts';
@@ -20,7 +20,7 @@ import { serviceIntercept } from '../inference/recorder.ts';
 import { managementMcpNamespace } from '../management/server.ts';
 import type { DiscoveryWaits } from '../mcp/discovery-waits.ts';
 import { type FindMissing, McpExchange, type McpFilter, type McpOutcome } from '../mcp/exchange.ts';
-import { requestHandler, type ServingOptions } from '../mcp/listener.ts';
+import { EXPOSED_CHALLENGE, requestHandler, type ServingOptions } from '../mcp/listener.ts';
 import { mcp, namespaceAt, namespaceCheck, serviceNamespace } from '../mcp/methods/parse.ts';
 import { type AuthIssuer, isOAuthPath, serviceWellKnown } from '../mcp/oauth-metadata.ts';
 import type { OpenResponses } from '../mcp/open-responses.ts';
@@ -199,15 +199,21 @@ export function pipelineListener(listener: LoadedListener, options: PipelineList
 }
 
 /** Responds to what is not a request in the form of the listener, with its CORS headers for an origin that is accepted. */
-function malformedResponse({ mcp, corsHeaders }: ServingOptions, guard: HostOriginGuard): ErrorResponse {
-  return (message, { status, origin }) => {
+function malformedResponse(
+  { mcp, corsHeaders, protectedResource }: ServingOptions,
+  guard: HostOriginGuard,
+): ErrorResponse {
+  return (message, { status, origin, target = '' }) => {
     const isForeign = guard(undefined, { origin })?.isForeignOrigin ?? false;
     const cors = (!isForeign && corsHeaders?.(origin)) || [];
     const error = { code: INVALID_REQUEST, message };
     const { body = '' } = mcp
       ? { body: JSON.stringify({ jsonrpc: '2.0', id: null, error }) }
       : httpProblem(status, message);
-    return { headers: ['Content-Type', 'application/json', ...cors], body };
+    const rejection = { status, reason: message, headers: CHALLENGE };
+    const { headers = [] } = (status === 401 && protectedResource?.challenge(rejection, target)) || {};
+    const exposed = cors.length > 0 && headers.length > 0 ? EXPOSED_CHALLENGE : [];
+    return { headers: ['Content-Type', 'application/json', ...headers, ...cors, ...exposed], body };
   };
 }
 

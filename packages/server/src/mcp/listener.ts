@@ -96,7 +96,7 @@ export interface McpServing {
 const NONE: readonly never[] = [];
 
 /** Lets scripts of browsers read the challenge. */
-const EXPOSED_CHALLENGE: readonly string[] = ['Access-Control-Expose-Headers', 'WWW-Authenticate'];
+export const EXPOSED_CHALLENGE: readonly string[] = ['Access-Control-Expose-Headers', 'WWW-Authenticate'];
 
 /** The body of a request that is known to have none. */
 const EMPTY = new ChunkBuffer();

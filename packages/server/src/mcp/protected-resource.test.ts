@@ -1,9 +1,12 @@
+import { createHash } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { identity } from '@sluice/contract';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, test } from 'vitest';
-import { type RawResponse, send } from '../../../../test/fixtures/raw-client.ts';
+import { modernClient, type RawResponse, send } from '../../../../test/fixtures/raw-client.ts';
+import { toolList, toolText } from '../../../../test/fixtures/raw-upstream/texts.ts';
+import { startRawUpstream } from '../../../../test/fixtures/raw-upstream.ts';
 import { startTestService, type TestService } from '../../testing/service.ts';
 import { Identity } from '../identity/identity.ts';
 import { ProtectedResource } from './protected-resource.ts';
@@ -151,6 +154,56 @@ describe('a challenge', () => {
     expect(challengeOf(await send(`${management}/api/v1/tools`, 'GET'))).toEqual([401, 'Bearer']);
     expect(challengeOf(await send(`http://${addresses.inference}/v1/models`, 'GET'))).toEqual([401, 'Bearer']);
   });
+});
+
+it('a request whose credential is not accepted any more gets the challenge, too', async () => {
+  const [key, admin] = ['a', 'b'].map((letter) => `slk_${letter.repeat(42)}A`);
+  const sha256 = (text = '') => [createHash('sha256').update(text).digest('hex')];
+  const called = Promise.withResolvers<void>();
+  const upstream = await startRawUpstream({
+    scripts: {
+      'tools/list': toolList(toolText('wait')),
+      'tools/call': () => {
+        called.resolve();
+        return new Promise<string>(() => undefined);
+      },
+    },
+  });
+  onTestFinished(() => upstream.close());
+  const keys = [
+    { name: 'agent', sha256: sha256(key) },
+    { name: 'admin', sha256: sha256(admin), management: true },
+  ];
+  const file = join(folder, 'service.yaml');
+  const forwards = [{ name: 'up', address: upstream.url, namespace: 'finance' }];
+  await writeFile(file, JSON.stringify({ namespaces: ['finance'], forwards, identity: { ...TOKENS, keys } }));
+  const env = { SERVICE_PUBLIC_URL: 'https://agents.example', SERVICE_CORS_ORIGIN: ORIGIN };
+  const service = await startTestService(env, ['--service-config', file]);
+  onTestFinished(() => service.stop(0));
+  const authorization = `Bearer ${key}`;
+  const client = modernClient(service.url('finance'));
+  const response = client.call('tools/call', '{"name":"wait"}', {
+    authorization,
+    accept: 'application/json',
+    origin: ORIGIN,
+  });
+  await called.promise;
+  const blocked = await send(
+    `${service.management}/api/v1/blocks/keys%2Fagent`,
+    'PUT',
+    {
+      authorization: `Bearer ${admin}`,
+      'content-type': 'application/json',
+    },
+    '{}',
+  );
+  expect(blocked.status).toBe(200);
+  const { headers, ...rest } = await response;
+  expect(challengeOf({ headers, ...rest })).toEqual([
+    401,
+    bearer(`https://agents.example${METADATA}/finance/mcp`, 'error="invalid_token", '),
+  ]);
+  expect(headers['access-control-expose-headers']).toMatch(/\bWWW-Authenticate\b/);
 });
 
 describe('beside SERVICE_AUTH_ISSUER', () => {

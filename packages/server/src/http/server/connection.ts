@@ -14,6 +14,8 @@ export type ErrorResponse = (
     readonly status: RejectionStatus;
     /** Its `Origin`, as far as it was received. */
     readonly origin: string | undefined;
+    /** Path and query of a request whose head was received. */
+    readonly target: string | undefined;
   },
 ) => {
   /** Names and values, alternating. */
@@ -60,7 +62,8 @@ const EMPTY = Buffer.alloc(0);
 
 /** Why a request is ended whose credential is not accepted any more. */
 const REVOKED = 'the credential is not accepted any more';
-const CHALLENGE = ['WWW-Authenticate', 'Bearer error="invalid_token"'];
+/** Header of each 401 that the listener gives no other one. */
+export const CHALLENGE: readonly string[] = ['WWW-Authenticate', 'Bearer error="invalid_token"'];
 
 const ORIGIN = '\r\norigin:';
 
@@ -288,8 +291,8 @@ export class Connection implements MessageSink<RequestHead>, ResponseConnection 
   #reject(status: RejectionStatus, message: string, origin = this.#request?.head.headers.origin): void {
     if (this.#response?.headersSent === true) return this.socket.destroySoon();
     const { errorResponse = textResponse } = this.owner.settings;
-    const { headers, body } = errorResponse(message, { status, origin });
-    const challenge = status === 401 ? CHALLENGE : [];
+    const { headers, body } = errorResponse(message, { status, origin, target: this.#request?.url });
+    const challenge = status === 401 && !headers.includes('WWW-Authenticate') ? CHALLENGE : [];
     const fields = [...headers, ...challenge, 'Content-Length', String(Buffer.byteLength(body)), 'Connection', 'close'];
     const lines = fields.map((text, at) => text + (at % 2 === 0 ? ': ' : '\r\n'));
     this.socket.write(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${body}`);
