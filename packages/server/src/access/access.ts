@@ -6,7 +6,7 @@ import { type ErrorOutcome, notFound, rpcError } from '../http/outcome.ts';
 import { Blocks } from '../identity/blocks.ts';
 import type { Principal, StoredPrincipal } from '../identity/principal.ts';
 import type { Discovered, EntryIdentity, Kind, Namespace } from '../registry/entries.ts';
-import type { EntryIndex } from '../registry/entry-index.ts';
+import type { EntryIndex, ServedEntries } from '../registry/entry-index.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { NamespaceState, Snapshot } from '../registry/snapshot.ts';
 import { findResource } from './find-resource.ts';
@@ -196,7 +196,7 @@ export interface StoredTarget {
 }
 
 /** The entries of one kind that clients see in a namespace: what is in lists, and what requests find by name. */
-export type VisibleSet = Pick<EntryIndex, 'counts' | 'entries' | 'hasTasks' | 'lists' | 'served'>;
+export type VisibleSet = ServedEntries;
 
 /** Returns the entries that some request in a namespace can be about. For records only: sending a request needs a permit. */
 export function visibleEntries({ indexes, hidden }: NamespaceState, kind: Kind): VisibleSet {

@@ -44,7 +44,7 @@ export class EntryIndex extends Candidates {
   #renamed: ReadonlyMap<string | undefined, readonly Entry[]> | undefined;
   #lists: PrebuiltLists | undefined;
   /** The latest result of {@link EntryIndex.without}. */
-  #rest: { readonly forwards: ReadonlySet<string>; readonly index: EntryIndex } | undefined;
+  #rest: { readonly forwards: ReadonlySet<string>; readonly entries: ServedEntries } | undefined;
 
   /** The entry served under this key. */
   served(key: string): Entry | undefined {
@@ -70,7 +70,7 @@ export class EntryIndex extends Candidates {
 
   /** Whether long calls of a served tool become tasks. */
   get hasTasks(): boolean {
-    this.#hasTasks ??= this.entries.some(({ labels }) => labels[TASK_LABEL] === 'auto');
+    this.#hasTasks ??= hasTasks(this.entries);
     return this.#hasTasks;
   }
 
@@ -124,26 +124,58 @@ export class EntryIndex extends Candidates {
     return this.#lists;
   }
 
-  /** What is left without the entries of these forwards: nothing else is served under their keys. This one if it has none of them. */
-  without(forwards: ReadonlySet<string>): EntryIndex {
-    if (this.#rest?.forwards !== forwards) this.#rest = { forwards, index: this.#makeWithout(forwards) };
-    return this.#rest.index;
+  /** Whether an entry of one of these forwards is served. */
+  serves(forwards: ReadonlySet<string>): boolean {
+    return forwards.size > 0 && this.entries.some(({ discovered }) => discovered && forwards.has(discovered.forward));
   }
 
-  #makeWithout(forwards: ReadonlySet<string>): EntryIndex {
-    if (!forwards.values().some((forward) => this.counts.has(forward))) return this;
-    const isLeft = ({ discovered }: Entry) => discovered === undefined || !forwards.has(discovered.forward);
-    const owners = this.owners.filter(isLeft);
-    const left = new Map(owners.map(({ key }) => [key, this.candidates(key).filter(isLeft)]));
-    const index = new EntryIndex(new LayeredMap(left));
-    index.#owners = owners;
-    return index;
+  /** The served entries without those of these forwards: nothing else is served under their keys. This index if it serves none. */
+  without(forwards: ReadonlySet<string>): ServedEntries {
+    if (this.#rest?.forwards !== forwards) {
+      this.#rest = { forwards, entries: this.serves(forwards) ? new RemainingEntries(this, forwards) : this };
+    }
+    return this.#rest.entries;
   }
 
   /** Creates a draft of this index. */
   copy(): DraftIndex {
     return new DraftIndex(this.map.copy());
   }
+}
+
+/** The served entries of one kind in one namespace. */
+export type ServedEntries = Pick<EntryIndex, 'counts' | 'entries' | 'hasTasks' | 'lists' | 'served'>;
+
+/** See {@link EntryIndex.without}. A copy of the index would take too long for one turn of the event loop. */
+class RemainingEntries implements ServedEntries {
+  readonly entries: readonly Entry[];
+  readonly counts: ReadonlyMap<string, number>;
+  readonly lists: PrebuiltLists;
+  readonly hasTasks: boolean;
+  readonly #index: EntryIndex;
+  readonly #forwards: ReadonlySet<string>;
+
+  constructor(index: EntryIndex, forwards: ReadonlySet<string>) {
+    this.#index = index;
+    this.#forwards = forwards;
+    this.entries = index.entries.filter((entry) => this.#isLeft(entry));
+    this.counts = new Map(index.counts.entries().filter(([forward]) => !forwards.has(forward)));
+    this.lists = new PrebuiltLists(this.entries);
+    this.hasTasks = hasTasks(this.entries);
+  }
+
+  served(key: string): Entry | undefined {
+    const entry = this.#index.served(key);
+    return entry && this.#isLeft(entry) ? entry : undefined;
+  }
+
+  #isLeft({ discovered }: Entry): boolean {
+    return discovered === undefined || !this.#forwards.has(discovered.forward);
+  }
+}
+
+function hasTasks(entries: readonly Entry[]): boolean {
+  return entries.some(({ labels }) => labels[TASK_LABEL] === 'auto');
 }
 
 /** A mutable copy of an {@link EntryIndex}, until {@link DraftIndex.publishInSteps}. */

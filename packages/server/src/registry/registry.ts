@@ -152,7 +152,7 @@ export class Registry {
     this.#hidden = forwards;
     this.current = before.hiding(forwards);
     const lists = [...before.namespaces.values()].flatMap(({ name, indexes }) =>
-      KINDS.filter((kind) => changed.values().some((forward) => indexes[kind].counts.has(forward))).map((kind) => {
+      KINDS.filter((kind) => indexes[kind].serves(changed)).map((kind) => {
         return { namespace: name, kind };
       }),
     );
