@@ -101,6 +101,28 @@ test('after the acknowledgement nothing of a blocked principal is answered by an
   for (const service of services) expect((await legacyClient(service.url(), '{}', ANN)).headers).toBeDefined();
 }, 120_000);
 
+test('replicas block at the same time, and end stored sessions, without waiting for each other', async () => {
+  const { services } = replicas;
+  const users = services.map((_, at) => ({ 'x-forwarded-user': `user-${at}` }));
+  const sessions = await Promise.all(
+    users.flatMap((user) => services.map(async (service) => await legacyClient(service.url(), '{}', user))),
+  );
+  // A log level is stored.
+  for (const client of sessions) await client.call('logging/setLevel', '{"level":"error"}');
+  for (let round = 0; round < 3; round++) {
+    const before = performance.now();
+    const blocked = await Promise.all(services.map((service, at) => service.manage('PUT', `/blocks/user-${at}`)));
+    expect(blocked.map(({ status }) => status)).toEqual([200, 200, 200]);
+    expect(performance.now() - before).toBeLessThan(5_000);
+    for (const user of users) {
+      const answers = services.map((service) => post(service.url(), WAIT, user));
+      expect((await Promise.all(answers)).map(({ status }) => status)).toEqual([401, 401, 401]);
+    }
+    await Promise.all(services.map((service, at) => service.manage('DELETE', `/blocks/user-${at}`)));
+  }
+  for (const client of sessions) expect((await client.call('ping')).status).toBe(404);
+}, 60_000);
+
 test('a forward is unknown to all replicas when its block is acknowledged', async () => {
   const { services } = replicas;
   const [first, second] = services;
