@@ -92,11 +92,14 @@ Example:
       const backup = await import('@sluice/server/backup');
       const folder = resolve(terminal.cwd, dataFolder ?? backup.dataFolder(terminal.env));
       const warn = (message: string) => terminal.stderr.write(`warning: ${sanitizeLine(message)}\n`);
-      const { version, created, files } = await explained(path, file, () =>
+      const { version, created, files, blocked } = await explained(path, file, () =>
         backup.restoreBackup(path, folder, { warn, error: warn }),
       );
       const names = files.map(({ name }) => name);
-      const payload = { folder, version, created, files: names };
+      if (blocked.length > 0) {
+        warn(`blocked as of ${created}: ${blocked.join(', ')}; later blocks, and the ends of these, are undone`);
+      }
+      const payload = { folder, version, created, files: names, ...(blocked.length > 0 && { blocked }) };
       context.output().done(payload, `restored ${names.join(', ')} of ${created} to ${folder}`);
     });
 }

@@ -68,9 +68,14 @@ export async function addSessionKey(path: string, folder: string): Promise<Reada
 
 /**
  * Restores a backup into a folder, which is created unless it exists and must be empty. Everything is checked before anything
- * is written. Throws {@link BackupError}, {@link StoreError} for the folder, or the system error.
+ * is written. Returns its manifest with the ids of what is blocked then. Throws {@link BackupError}, {@link StoreError} for the
+ * folder, or the system error.
  */
-export async function restoreBackup(path: string, folder: string, log: StoreLog): Promise<BackupManifest> {
+export async function restoreBackup(
+  path: string,
+  folder: string,
+  log: StoreLog,
+): Promise<BackupManifest & { readonly blocked: readonly string[] }> {
   await requireEmpty(folder, 'a backup is restored into an empty folder, before the service is started');
   const contents = new Map<BackupFileName, Buffer>();
   const manifest = await readBackup((await openAsBlob(path)).stream(), VERSION, {
@@ -84,7 +89,8 @@ export async function restoreBackup(path: string, folder: string, log: StoreLog)
     },
   });
   if (!contents.has('registry.json')) throw new BackupError('lacks registry.json');
-  for (const [name, bytes] of contents) await requireReadable(name, bytes);
+  const blocked: string[] = [];
+  for (const [name, bytes] of contents) blocked.push(...(await requireReadable(name, bytes)));
   await fillFolder(folder, log, async (files) => {
     for (const [name, bytes] of contents) {
       await using file = await open(join(folder, name), 'wx', 0o600);
@@ -93,7 +99,7 @@ export async function restoreBackup(path: string, folder: string, log: StoreLog)
     }
     await files.syncFolder(folder);
   });
-  return manifest;
+  return { ...manifest, blocked };
 }
 
 /** Writes the files of a service into an empty folder, which is created unless it exists; after a failure it is empty again. */
@@ -141,11 +147,11 @@ export async function closestExisting(folder: string): Promise<string> {
   return exists || dirname(folder) === folder ? folder : closestExisting(dirname(folder));
 }
 
-/** Reads a file like the start of the service: its content may be from someone else than Sluice. */
-async function requireReadable(name: BackupFileName, bytes: Buffer): Promise<void> {
+/** Reads a file like the start of the service: its content may be from someone else than Sluice. Returns what is blocked by it. */
+async function requireReadable(name: BackupFileName, bytes: Buffer): Promise<string[]> {
   try {
     if (name === 'registry.json') runSteps(REGISTRY_FORMAT.createReader().readSnapshot(ByteRange.of(bytes)));
-    else if (name === RECORDS_FILE) await requireRecords(bytes);
+    else if (name === RECORDS_FILE) return await blockedIn(bytes);
     else if (!/^[0-9a-f]{64}\n?$/i.test(bytes.toString('latin1'))) {
       throw new CorruptFileError(name, 'does not contain a key of 32 bytes in hex');
     }
@@ -154,12 +160,14 @@ async function requireReadable(name: BackupFileName, bytes: Buffer): Promise<voi
     if (error instanceof StoreError) throw new BackupError(`cannot be restored: ${error.message}`);
     throw error;
   }
+  return [];
 }
 
-async function requireRecords(bytes: Buffer): Promise<void> {
+async function blockedIn(bytes: Buffer): Promise<string[]> {
   const records = new ReadRecords();
   runSteps(records.readSnapshot(ByteRange.of(bytes)));
-  await readRecords(memoryLog(records.puts()));
+  const { blocks } = await readRecords(memoryLog(records.puts()));
+  return blocks.list().map(([id]) => id);
 }
 
 /** What is stored beside the registry: sessions, blocks, and the revisions of evaluators and identity. */
