@@ -251,7 +251,8 @@ export class Connection implements MessageSink<RequestHead>, ResponseConnection 
 
   /** Prepares for the next request. */
   #next(): void {
-    this.#answered = this.#request?.admitted;
+    // Not for as long as the connection is idle: it has the message.
+    this.#answered = this.socket.writableLength > 0 ? this.#request?.admitted : undefined;
     this.#request = undefined;
     this.#response = undefined;
     this.#since = performance.now();
@@ -274,6 +275,7 @@ export class Connection implements MessageSink<RequestHead>, ResponseConnection 
   }
 
   #onDrain(): void {
+    this.#answered = undefined;
     this.#response?.uncork();
     this.#parsePipelined();
   }
@@ -327,7 +329,11 @@ export class Connection implements MessageSink<RequestHead>, ResponseConnection 
     const response = this.#response;
     this.#request = undefined;
     this.#response = undefined;
-    request?.body.abort();
+    this.#answered = undefined;
+    if (!request) return;
+    // What continues without its client does not retain what it has sent.
+    request.admitted = undefined;
+    request.body.abort();
     response?.close(status);
   }
 }
