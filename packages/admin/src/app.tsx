@@ -13,7 +13,9 @@ import {
   SkipToContent,
 } from '@carbon/react';
 import { Suspense, useEffect, useState } from 'react';
+import { Account, NoAccess } from './account.tsx';
 import { useLiveQueries } from './api/live-queries.ts';
+import { useCaller, useMay } from './api/session.ts';
 import { ConnectionBanner, ConnectionStatus } from './connection-status.tsx';
 import { type ConsolePage, PAGES, SECTIONS } from './pages/pages.ts';
 import { Palette } from './palette.tsx';
@@ -34,8 +36,14 @@ export function App() {
   useLiveQueries();
   // biome-ignore lint/correctness/useExhaustiveDependencies: another page begins at its top
   useEffect(() => void scrollTo(0, 0), [path]);
-  const pages = [...PAGES, ...usePluginPages()];
+  const caller = useCaller();
+  const may = useMay();
+  const all = [...PAGES, ...usePluginPages()];
+  const canSignIn = caller?.offer.issuer !== undefined;
+  const pages = all.filter(({ right }) => may(right ?? 'read'));
+  const listed = pages.filter(({ needsSignIn }) => canSignIn || !needsSignIn);
   const page = pages.find(({ route }) => route === path);
+  const mayRead = may('read');
   const isLoading = usePlugins().plugins.some(({ state }) => state === 'loading');
   const other = theme === 'dark' ? 'light' : 'dark';
   return (
@@ -52,15 +60,18 @@ export function App() {
         </HeaderName>
         <HeaderGlobalBar>
           <ConnectionStatus />
+          <Account />
           <HeaderGlobalAction aria-label={`Use the ${other} theme`} tooltipAlignment="end" onClick={toggleTheme}>
             {theme === 'dark' ? <Light size={20} /> : <Asleep size={20} />}
           </HeaderGlobalAction>
         </HeaderGlobalBar>
-        <Menu pages={pages} current={path} isOpen={isMenuOpen} onClose={() => setMenuOpen(false)} />
+        <Menu pages={mayRead ? listed : []} current={path} isOpen={isMenuOpen} onClose={() => setMenuOpen(false)} />
       </Header>
       <Content id="content" className="console-content" tabIndex={-1}>
-        <ConnectionBanner />
-        {page ? (
+        {mayRead && <ConnectionBanner caller={caller} />}
+        {caller && !mayRead ? (
+          <NoAccess caller={caller} />
+        ) : page ? (
           <ErrorBoundary key={path} title="The page could not be shown">
             <Suspense fallback={<SkeletonText heading width="20rem" />}>
               <page.Component />
@@ -69,6 +80,10 @@ export function App() {
           </ErrorBoundary>
         ) : isLoading ? (
           <SkeletonText heading width="20rem" />
+        ) : all.some(({ route }) => route === path) ? (
+          <PageFrame title="No access" description="Your role does not allow to open this page.">
+            <a href={routeTo('/')}>Dashboard</a>
+          </PageFrame>
         ) : (
           <PageFrame
             title="Page not found"
@@ -77,7 +92,7 @@ export function App() {
             <a href={routeTo('/')}>Dashboard</a>
           </PageFrame>
         )}
-        <Palette pages={pages} />
+        <Palette pages={listed} />
       </Content>
     </>
   );

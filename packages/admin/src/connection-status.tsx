@@ -1,7 +1,9 @@
 import { Button, InlineNotification } from '@carbon/react';
+import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useState, useSyncExternalStore } from 'react';
 import { useApi } from './api/api.ts';
 import type { ConnectionState } from './api/connection.ts';
+import { type Caller, signInUrl } from './api/session.ts';
 
 function useConnection(): ConnectionState {
   const { connection } = useApi();
@@ -22,9 +24,17 @@ export function ConnectionStatus() {
   );
 }
 
+interface ConnectionBannerProps {
+  readonly caller: Caller | undefined;
+}
+
 /** What to do when the service cannot be reached, or asks for a login. */
-export function ConnectionBanner() {
+export function ConnectionBanner({ caller }: ConnectionBannerProps) {
   const { status } = useConnection();
+  const queries = useQueryClient();
+  useEffect(() => {
+    if (status === 'login-required') void queries.invalidateQueries({ queryKey: ['session'] });
+  }, [status, queries]);
   if (status === 'connected') return null;
   if (status === 'unreachable') {
     return (
@@ -35,6 +45,23 @@ export function ConnectionBanner() {
         title="The service does not respond"
         subtitle="What is shown may be out of date. The console reconnects by itself."
       />
+    );
+  }
+  const url = caller?.hasEnded ? signInUrl(caller) : undefined;
+  if (url !== undefined) {
+    return (
+      <div className="notice">
+        <InlineNotification
+          kind="warning"
+          lowContrast
+          hideCloseButton
+          title="Your sign-in has ended"
+          subtitle="What you have typed stays here. Sign in in a new tab, then continue in this one."
+        />
+        <Button kind="tertiary" size="sm" href={url} target="_blank" rel="noreferrer">
+          Sign in
+        </Button>
+      </div>
     );
   }
   return (

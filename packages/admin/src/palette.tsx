@@ -3,6 +3,7 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { useEntries } from './api/entries.ts';
 import { useForwards, useNamespaces } from './api/queries.ts';
+import { type Right, useMay } from './api/session.ts';
 import { useRefreshForward } from './pages/forwards/refresh-forward.ts';
 import type { ConsolePage } from './pages/pages.ts';
 import { comboBoxLabel } from './ui/fields.tsx';
@@ -12,23 +13,34 @@ import { routeTo } from './ui/route.ts';
 import { toggleTheme, useTheme } from './ui/theme.ts';
 
 /** A line of the palette: where it leads, or what it does. */
-type PaletteItem = { readonly label: string } & ({ readonly href: string } | { readonly run: () => void });
+type PaletteItem = { readonly label: string; readonly right?: Right } & (
+  | { readonly href: string }
+  | { readonly run: () => void }
+);
 
 /** Matches to show. */
 const SHOWN = 50;
 
 /** Actions that begin with a form, and lists below a page. */
 const FORMS: readonly PaletteItem[] = [
-  { label: 'Create a tool', href: routeTo('/tools', { new: 'true' }) },
-  { label: 'Import tools', href: routeTo('/tools', { import: 'true' }) },
-  { label: 'Create a resource', href: routeTo('/resources', { new: 'true' }) },
-  { label: 'Create a prompt', href: routeTo('/prompts', { new: 'true' }) },
-  { label: 'Create a namespace', href: routeTo('/namespaces', { new: 'true' }) },
-  { label: 'Add a forward', href: routeTo('/forwards', { new: 'true' }) },
-  { label: 'Add a service', href: routeTo('/services', { new: 'true' }) },
-  { label: 'Add an evaluator', href: routeTo('/evaluators', { new: 'true' }) },
-  { label: 'Bind a namespace to a conversation', href: routeTo('/evaluators', { tab: 'bindings', bind: 'true' }) },
-  { label: 'Compare or activate a revision of the evaluators', href: routeTo('/evaluators', { tab: 'revisions' }) },
+  { label: 'Create a tool', right: 'change_registry', href: routeTo('/tools', { new: 'true' }) },
+  { label: 'Import tools', right: 'change_registry', href: routeTo('/tools', { import: 'true' }) },
+  { label: 'Create a resource', right: 'change_registry', href: routeTo('/resources', { new: 'true' }) },
+  { label: 'Create a prompt', right: 'change_registry', href: routeTo('/prompts', { new: 'true' }) },
+  { label: 'Create a namespace', right: 'change_registry', href: routeTo('/namespaces', { new: 'true' }) },
+  { label: 'Add a forward', right: 'change_registry', href: routeTo('/forwards', { new: 'true' }) },
+  { label: 'Add a service', right: 'change_registry', href: routeTo('/services', { new: 'true' }) },
+  { label: 'Add an evaluator', right: 'administer', href: routeTo('/evaluators', { new: 'true' }) },
+  {
+    label: 'Bind a namespace to a conversation',
+    right: 'administer',
+    href: routeTo('/evaluators', { tab: 'bindings', bind: 'true' }),
+  },
+  {
+    label: 'Compare or activate a revision of the evaluators',
+    right: 'read_bodies',
+    href: routeTo('/evaluators', { tab: 'revisions' }),
+  },
 ];
 
 /** Ctrl+K opens a list of every page, action, tool, forward and namespace; typing selects among them. */
@@ -94,14 +106,15 @@ function useItems(pages: readonly ConsolePage[]): readonly PaletteItem[] {
   const refresh = useRefreshForward();
   const queries = useQueryClient();
   const other = useTheme() === 'dark' ? 'light' : 'dark';
-  return [
+  const may = useMay();
+  const items: readonly PaletteItem[] = [
     ...pages.map(({ label, route }) => ({ label, href: routeTo(route) })),
     ...FORMS,
     { label: `Use the ${other} theme`, run: toggleTheme },
     { label: 'Load everything again', run: () => void queries.invalidateQueries() },
     ...forwards.flatMap(({ name }) => [
       { label: `Forward ${name}`, href: routeTo('/forwards', { open: name }) },
-      { label: `Refresh forward ${name}`, run: () => refresh(name) },
+      { label: `Refresh forward ${name}`, right: 'change_registry' as const, run: () => refresh(name) },
     ]),
     ...namespaces.map(({ name }) => ({ label: `Namespace ${name}`, href: routeTo('/namespaces', { open: name }) })),
     ...(tools?.entries ?? []).map(({ name, namespace }) => ({
@@ -109,4 +122,5 @@ function useItems(pages: readonly ConsolePage[]): readonly PaletteItem[] {
       href: routeTo('/tools', { q: name, namespace }),
     })),
   ];
+  return items.filter(({ right }) => may(right ?? 'read'));
 }

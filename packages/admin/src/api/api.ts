@@ -22,9 +22,11 @@ export class ServiceUnreachableError extends Error {
 }
 
 /** Reports what a response says about the connection. */
-function report(connection: Connection, { type, status, headers }: Response): void {
-  // A proxy redirects to its login page, or answers 401.
+function report(connection: Connection, { type, status, headers, url }: Response): void {
+  // A proxy redirects to its login page, or answers 401; so does the service once a sign-in has ended.
   if (type === 'opaqueredirect' || status === 401) connection.onLoginRequired();
+  // Everybody gets who they are: whoever asks for it reports what it means.
+  else if (status === 200 && url.endsWith('/api/v1/session')) return;
   else if (status < 500) connection.onHeard();
   // Errors of the service itself are JSON.
   else if (headers.get('content-type')?.startsWith('application/json')) connection.onFailed();

@@ -1,4 +1,5 @@
 import { type ComponentType, type LazyExoticComponent, lazy } from 'react';
+import type { Right } from '../api/session.ts';
 import { loadModule } from '../ui/load-module.ts';
 
 /** Section of the menu; pages without one come first. */
@@ -14,6 +15,10 @@ export interface ConsolePage {
   readonly section?: Section;
   /** Position in the menu. */
   readonly order: number;
+  /** What it requires, if not only `read`. */
+  readonly right?: Right;
+  /** It has no menu entry where nobody can sign in. */
+  readonly needsSignIn?: true;
   /** It has no menu entry. */
   readonly isHidden?: boolean;
   /** Renders a `PageFrame`. Its code is loaded when the page is opened, or before. */
@@ -37,6 +42,7 @@ export const PAGES: readonly ConsolePage[] = [
     label: 'LLM chat',
     section: 'Developer',
     order: 40,
+    right: 'change_registry',
     ...page(() => import('./llm-chat/llm-chat.tsx')),
   },
   {
@@ -51,6 +57,7 @@ export const PAGES: readonly ConsolePage[] = [
     label: 'Interactions',
     section: 'Developer',
     order: 42,
+    right: 'read_bodies',
     ...page(() => import('./interactions/interactions.tsx')),
   },
   {
@@ -100,6 +107,7 @@ export const PAGES: readonly ConsolePage[] = [
     label: 'Evaluators',
     section: 'Admin',
     order: 80,
+    right: 'read_bodies',
     ...page(() => import('./evaluators/evaluators.tsx')),
   },
   {
@@ -108,6 +116,15 @@ export const PAGES: readonly ConsolePage[] = [
     section: 'Admin',
     order: 85,
     ...page(() => import('./replicas/replicas.tsx')),
+  },
+  {
+    route: '/sign-ins',
+    label: 'Sign-ins',
+    section: 'Admin',
+    order: 87,
+    right: 'administer',
+    needsSignIn: true,
+    ...page(() => import('./sign-ins/sign-ins.tsx')),
   },
   {
     route: '/plugins-admin',

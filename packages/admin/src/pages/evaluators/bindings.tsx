@@ -3,6 +3,7 @@ import { bindingInput, DEFAULT_NAMESPACE } from '@sluice/contract';
 import { unwrap } from '@sluice/contract/client';
 import { useCallback, useMemo } from 'react';
 import { useApiQuery, useChange } from '../../api/queries.ts';
+import { Allowed } from '../../ui/allowed.tsx';
 import type { Column } from '../../ui/data-table.tsx';
 import { NamespaceField, TextInput } from '../../ui/fields.tsx';
 import { useForm } from '../../ui/form.ts';
@@ -66,14 +67,16 @@ export function Bindings() {
         accessorFn: ({ conversationId }) => conversationId,
         cell: ({ row }) => <InertText text={row.original.conversationId} />,
       },
-      actionsColumn((row) => ({ Delete: () => unbind(row) })),
+      actionsColumn((row) => ({ Delete: () => unbind(row) }), 'administer'),
     ],
     [unbind],
   );
   const add = (
-    <Button kind="tertiary" size="md" onClick={() => setBound('true')}>
-      Bind a namespace
-    </Button>
+    <Allowed right="administer">
+      <Button kind="tertiary" size="md" onClick={() => setBound('true')}>
+        Bind a namespace
+      </Button>
+    </Allowed>
   );
   return (
     <>

@@ -3,6 +3,7 @@ import { Button, IconButton, Tab, TabList, TabPanel, TabPanels, Tabs, Tag } from
 import type { UseQueryResult } from '@tanstack/react-query';
 import { useCallback, useMemo } from 'react';
 import { type Evaluator, type EvaluatorSet, useEvaluatorSet } from '../../api/queries.ts';
+import { Allowed } from '../../ui/allowed.tsx';
 import type { Column } from '../../ui/data-table.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
 import { EmptyState, MissingNotice } from '../../ui/notices.tsx';
@@ -32,9 +33,11 @@ export default function Evaluators() {
       title="Evaluators"
       description="Evaluators decide about requests of agents: a trigger selects them, a language model looks at them, and an action decides."
       actions={
-        <Button size="md" renderIcon={Add} onClick={() => setEdited('new')}>
-          Add Evaluator
-        </Button>
+        <Allowed right="administer">
+          <Button size="md" renderIcon={Add} onClick={() => setEdited('new')}>
+            Add Evaluator
+          </Button>
+        </Allowed>
       }
     >
       {open !== '' && data && !opened && <MissingNotice kind="evaluator" name={open} onClose={() => setOpen('')} />}
@@ -132,27 +135,30 @@ function EvaluatorTable({ query, onAdd, onOpen, onEdit }: EvaluatorTableProps) {
         enableSorting: false,
         cell: ({ row: { original, index } }) => (
           <div className="row-actions">
-            <IconButton
-              kind="ghost"
-              size="sm"
-              label="Run earlier"
-              align="left"
-              disabled={index === 0}
-              onClick={() => move(original, -1)}
-            >
-              <ArrowUp />
-            </IconButton>
-            <IconButton
-              kind="ghost"
-              size="sm"
-              label="Run later"
-              align="left"
-              disabled={index === all.length - 1}
-              onClick={() => move(original, 1)}
-            >
-              <ArrowDown />
-            </IconButton>
+            <Allowed right="administer">
+              <IconButton
+                kind="ghost"
+                size="sm"
+                label="Run earlier"
+                align="left"
+                disabled={index === 0}
+                onClick={() => move(original, -1)}
+              >
+                <ArrowUp />
+              </IconButton>
+              <IconButton
+                kind="ghost"
+                size="sm"
+                label="Run later"
+                align="left"
+                disabled={index === all.length - 1}
+                onClick={() => move(original, 1)}
+              >
+                <ArrowDown />
+              </IconButton>
+            </Allowed>
             <RowActions
+              right="administer"
               actions={{
                 Details: () => onOpen(original.name),
                 Edit: () => onEdit(original),
@@ -181,7 +187,11 @@ function EvaluatorTable({ query, onAdd, onOpen, onEdit }: EvaluatorTableProps) {
         <EmptyState
           title="No evaluators"
           text="Every request of agents passes. Add an evaluator to block, filter or annotate some of them."
-          action={<Button onClick={onAdd}>Add the first evaluator</Button>}
+          action={
+            <Allowed right="administer">
+              <Button onClick={onAdd}>Add the first evaluator</Button>
+            </Allowed>
+          }
         />
       }
     />

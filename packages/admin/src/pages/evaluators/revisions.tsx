@@ -2,6 +2,7 @@ import { Button, SkeletonText, Tag } from '@carbon/react';
 import { type components, unwrap } from '@sluice/contract/client';
 import { useCallback, useMemo, useState } from 'react';
 import { useApiQuery, useEvaluatorSet } from '../../api/queries.ts';
+import { Allowed } from '../../ui/allowed.tsx';
 import type { Column } from '../../ui/data-table.tsx';
 import { DiffView } from '../../ui/diff-view.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
@@ -64,10 +65,13 @@ export function Revisions() {
           <InertText text={original.actor ?? (original.origin === 'api' ? 'API' : 'Bootstrap file')} />
         ),
       },
-      actionsColumn((row) => ({
-        Compare: () => setCompared(row.id),
-        ...(row.status === 'superseded' && { Activate: () => rollBack(row.id) }),
-      })),
+      actionsColumn(
+        (row) => ({
+          Compare: () => setCompared(row.id),
+          ...(row.status === 'superseded' && { Activate: () => rollBack(row.id) }),
+        }),
+        'administer',
+      ),
     ],
     [rollBack],
   );
@@ -85,7 +89,11 @@ export function Revisions() {
           <EmptyState
             title="No revisions"
             text="Each change of the evaluators is stored as a revision."
-            action={<Button href={routeTo('/evaluators', { new: 'true' })}>Add the first evaluator</Button>}
+            action={
+              <Allowed right="administer">
+                <Button href={routeTo('/evaluators', { new: 'true' })}>Add the first evaluator</Button>
+              </Allowed>
+            }
           />
         }
       />

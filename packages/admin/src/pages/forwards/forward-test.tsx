@@ -2,6 +2,7 @@ import { Button, InlineLoading, Tag } from '@carbon/react';
 import { type components, unwrap } from '@sluice/contract/client';
 import { useMutation } from '@tanstack/react-query';
 import { useApi } from '../../api/api.ts';
+import { Allowed } from '../../ui/allowed.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
 import { ErrorNotice } from '../../ui/notices.tsx';
 
@@ -17,9 +18,11 @@ export function ForwardTest({ name }: { readonly name: string }) {
   });
   return (
     <>
-      <Button kind="tertiary" size="sm" disabled={isPending} onClick={() => mutate()}>
-        Test
-      </Button>
+      <Allowed right="change_registry">
+        <Button kind="tertiary" size="sm" disabled={isPending} onClick={() => mutate()}>
+          Test
+        </Button>
+      </Allowed>
       {isPending && <InlineLoading description="Testing the connection…" />}
       {error && <ErrorNotice title="The connection could not be tested" error={error} />}
       {data && (

@@ -3,6 +3,7 @@ import { Button } from '@carbon/react';
 import { useCallback, useMemo } from 'react';
 import { useApi } from '../../api/api.ts';
 import { type Forward, useForwards } from '../../api/queries.ts';
+import { Allowed } from '../../ui/allowed.tsx';
 import type { Column } from '../../ui/data-table.tsx';
 import { FilterBar, matches } from '../../ui/filters.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
@@ -94,9 +95,11 @@ export default function Forwards() {
   );
   const opened = data?.find(({ name }) => name === open);
   const add = (
-    <Button size="md" renderIcon={Add} onClick={() => setEdited('new')}>
-      Add Forward
-    </Button>
+    <Allowed right="change_registry">
+      <Button size="md" renderIcon={Add} onClick={() => setEdited('new')}>
+        Add Forward
+      </Button>
+    </Allowed>
   );
   return (
     <PageFrame
@@ -134,7 +137,11 @@ export default function Forwards() {
           <EmptyState
             title="No forwards"
             text="Add the address of an MCP server, and agents can use its tools through Sluice."
-            action={<Button onClick={() => setEdited('new')}>Add the first forward</Button>}
+            action={
+              <Allowed right="change_registry">
+                <Button onClick={() => setEdited('new')}>Add the first forward</Button>
+              </Allowed>
+            }
           />
         }
         filters="the search or the namespace"

@@ -4,6 +4,7 @@ import { DEFAULT_NAMESPACE } from '@sluice/contract';
 import { useMemo } from 'react';
 import { useApi } from '../../api/api.ts';
 import { type Namespace, useNamespaces } from '../../api/queries.ts';
+import { Allowed } from '../../ui/allowed.tsx';
 import type { Column } from '../../ui/data-table.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
 import { copyText } from '../../ui/json-view.tsx';
@@ -65,9 +66,11 @@ export default function Namespaces() {
       title="Namespaces"
       description="Each namespace is an MCP endpoint of its own, with its own tools, resources and prompts."
       actions={
-        <Button size="md" renderIcon={Add} onClick={() => setEdited('new')}>
-          Create Namespace
-        </Button>
+        <Allowed right="change_registry">
+          <Button size="md" renderIcon={Add} onClick={() => setEdited('new')}>
+            Create Namespace
+          </Button>
+        </Allowed>
       }
     >
       {open !== '' && data && !opened && <MissingNotice kind="namespace" name={open} onClose={() => setOpen('')} />}
@@ -83,7 +86,11 @@ export default function Namespaces() {
           <EmptyState
             title="No namespaces"
             text="Create one to give a group of agents an endpoint."
-            action={<Button onClick={() => setEdited('new')}>Create the first namespace</Button>}
+            action={
+              <Allowed right="change_registry">
+                <Button onClick={() => setEdited('new')}>Create the first namespace</Button>
+              </Allowed>
+            }
           />
         }
       />

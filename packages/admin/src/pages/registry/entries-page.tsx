@@ -4,6 +4,8 @@ import type { UseQueryResult } from '@tanstack/react-query';
 import { type ComponentType, type ReactNode, useDeferredValue, useMemo } from 'react';
 import { useApi } from '../../api/api.ts';
 import { type EntryKind, isOverridden, type LongList, useEntries } from '../../api/entries.ts';
+import { useMay } from '../../api/session.ts';
+import { Allowed } from '../../ui/allowed.tsx';
 import { useConflicts } from '../../ui/conflict.tsx';
 import type { Column } from '../../ui/data-table.tsx';
 import { FilterBar, matches } from '../../ui/filters.tsx';
@@ -50,6 +52,7 @@ const STATES = ['Enabled', 'Disabled', 'Shadowed', 'Changed'] as const;
 export function EntriesPage<E extends Entry>(props: EntriesPageProps<E>) {
   const { api, title, description, list, columns: ownColumns, typeOf, Form, Details, actions } = props;
   const { data } = list;
+  const may = useMay();
   const [search, setSearch] = useParameter('q');
   const [namespace, setNamespace] = useParameter('namespace');
   const [forward, setForward] = useParameter('forward');
@@ -142,16 +145,18 @@ export function EntriesPage<E extends Entry>(props: EntriesPageProps<E>) {
       description={description}
       actions={
         <>
-          {changeable.length > 1 && (
+          {changeable.length > 1 && may('change_registry') && (
             <MenuButton label={`Change all ${changeable.length}`} kind="tertiary" size="md">
               <MenuItem label="Enable all shown" onClick={() => setEnabled(changeable, true)} />
               <MenuItem label="Disable all shown" onClick={() => setEnabled(changeable, false)} />
             </MenuButton>
           )}
           {actions}
-          <Button size="md" renderIcon={Add} onClick={() => setEdited('new')}>
-            {`Create ${api.singular}`}
-          </Button>
+          <Allowed right="change_registry">
+            <Button size="md" renderIcon={Add} onClick={() => setEdited('new')}>
+              {`Create ${api.singular}`}
+            </Button>
+          </Allowed>
         </>
       }
     >
@@ -189,7 +194,11 @@ export function EntriesPage<E extends Entry>(props: EntriesPageProps<E>) {
           <EmptyState
             title={`No ${api.kind}`}
             text={`Add a forward to discover the ${api.kind} of an MCP server, or create a ${api.singular} of a capability service.`}
-            action={<Button href={routeTo('/forwards', { new: 'true' })}>Add a server</Button>}
+            action={
+              <Allowed right="change_registry">
+                <Button href={routeTo('/forwards', { new: 'true' })}>Add a server</Button>
+              </Allowed>
+            }
           />
         }
         filters="the search or the filters"
@@ -240,6 +249,7 @@ function EntryName({ entry }: { readonly entry: Entry }) {
 }
 
 function EnabledToggle({ entry, onToggle }: { readonly entry: Entry; readonly onToggle: (enabled: boolean) => void }) {
+  const may = useMay();
   return (
     <Toggle
       id={`enabled-${entry.namespace}-${entry.name}-${entry.forward ?? ''}`}
@@ -248,7 +258,7 @@ function EnabledToggle({ entry, onToggle }: { readonly entry: Entry; readonly on
       hideLabel
       labelText={`${visibleText(entry.name)} enabled`}
       toggled={entry.enabled}
-      disabled={entry.shadowed === true}
+      disabled={entry.shadowed === true || !may('change_registry')}
       onToggle={onToggle}
     />
   );

@@ -1,6 +1,7 @@
 import { SkeletonText, Tab, TabList, TabPanel, TabPanels, Tabs } from '@carbon/react';
 import { lazy, type ReactNode, Suspense, useState } from 'react';
 import { isOverridden } from '../../api/entries.ts';
+import { useMay } from '../../api/session.ts';
 import { Comparison } from '../../ui/comparison.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
 import { JsonView } from '../../ui/json-view.tsx';
@@ -29,6 +30,7 @@ interface EntryDetailsProps {
 /** Everything known about an entry: overview, the upstream's definition beside ours, JSON. */
 export function EntryDetails({ entry, label, onClose, facts, children, tryIt }: EntryDetailsProps) {
   const { name, namespace, description, forward, enabled, shadowed, labels } = entry;
+  const canTry = useMay()('change_registry') && enabled && !shadowed;
   const [visited, setVisited] = useState<ReadonlySet<number>>(new Set([0]));
   const all = [
     {
@@ -77,7 +79,7 @@ export function EntryDetails({ entry, label, onClose, facts, children, tryIt }: 
         </>
       ),
     },
-    ...(enabled && !shadowed ? [{ label: 'Try it', content: <LazyTryIt namespace={namespace} {...tryIt} /> }] : []),
+    ...(canTry ? [{ label: 'Try it', content: <LazyTryIt namespace={namespace} {...tryIt} /> }] : []),
     ...(entry.upstream === undefined ? [] : [{ label: 'Upstream', content: <UpstreamComparison entry={entry} /> }]),
     { label: 'JSON', content: <JsonView value={entry} label={`${name} as JSON`} /> },
   ];

@@ -6,6 +6,7 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
 import { useApi } from '../../api/api.ts';
 import type { Tool } from '../../api/queries.ts';
+import { Allowed } from '../../ui/allowed.tsx';
 import { type Column, DataTable } from '../../ui/data-table.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
 import { loadModule } from '../../ui/load-module.ts';
@@ -52,9 +53,11 @@ export function ToolImport({ existing }: { readonly existing: readonly Tool[] })
   const [open, setOpen] = useParameter('import', { push: true });
   return (
     <>
-      <Button kind="tertiary" size="md" renderIcon={Upload} onClick={() => setOpen('true')}>
-        Import
-      </Button>
+      <Allowed right="change_registry">
+        <Button kind="tertiary" size="md" renderIcon={Upload} onClick={() => setOpen('true')}>
+          Import
+        </Button>
+      </Allowed>
       {open !== '' && <ImportDialog existing={existing} onClose={() => setOpen('')} />}
     </>
   );

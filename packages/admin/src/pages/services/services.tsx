@@ -2,6 +2,7 @@ import { Add } from '@carbon/icons-react';
 import { Button, Tag } from '@carbon/react';
 import { useMemo, useState } from 'react';
 import { type Service, useServices } from '../../api/queries.ts';
+import { Allowed } from '../../ui/allowed.tsx';
 import type { Column } from '../../ui/data-table.tsx';
 import { FilterBar, matches } from '../../ui/filters.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
@@ -60,9 +61,11 @@ export default function Services() {
       title="Services"
       description="Capability services: gRPC servers that invoke tools, provide resources or execute code."
       actions={
-        <Button size="md" renderIcon={Add} onClick={() => setEdited('new')}>
-          Add Service
-        </Button>
+        <Allowed right="change_registry">
+          <Button size="md" renderIcon={Add} onClick={() => setEdited('new')}>
+            Add Service
+          </Button>
+        </Allowed>
       }
     >
       {open !== '' && data && opened.length === 0 && (
@@ -83,7 +86,11 @@ export default function Services() {
           <EmptyState
             title="No services"
             text="Add the address of a capability service to use its tools and resources."
-            action={<Button onClick={() => setEdited('new')}>Add the first service</Button>}
+            action={
+              <Allowed right="change_registry">
+                <Button onClick={() => setEdited('new')}>Add the first service</Button>
+              </Allowed>
+            }
           />
         }
       />

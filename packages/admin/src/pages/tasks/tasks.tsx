@@ -53,10 +53,13 @@ export default function Tasks() {
       textColumn('namespace', 'Namespace', ({ namespace }) => namespace),
       textColumn('forward', 'Forward', ({ forward: name }) => name),
       textColumn('user', 'User', ({ user }) => user),
-      actionsColumn((row) => ({
-        Details: () => setOpen(row.id),
-        ...(!isTerminal(row.status) && { Cancel: () => setCanceled(row) }),
-      })),
+      actionsColumn(
+        (row) => ({
+          Details: () => setOpen(row.id),
+          ...(!isTerminal(row.status) && { Cancel: () => setCanceled(row) }),
+        }),
+        'administer',
+      ),
     ],
     [setOpen],
   );
