@@ -1,4 +1,6 @@
+import { unwrap } from '@sluice/contract/client';
 import { Command, Option } from 'commander';
+import { connect } from '../connection/connect.ts';
 import type { Context } from '../context.ts';
 import { Exit, Failure } from '../failure.ts';
 import { createFetch } from '../http/fetch.ts';
@@ -7,6 +9,7 @@ import type { Terminal } from '../terminal/terminal.ts';
 import { isExpired, readStoredToken } from './access-token.ts';
 import type { Credential, Login } from './credential.ts';
 import { openCredentialStore } from './credential-store.ts';
+import type { OAuthClient } from './identity-provider.ts';
 
 /**
  * Returns the secret of an option: its value, or with `-` the first line of stdin, which keeps it out of the process
@@ -68,9 +71,11 @@ function loginCommand(context: Context): Command {
     .addHelpText(
       'after',
       `
-The identity provider and the client are stored until "sluice auth logout".
+Without options, the service names the identity provider, and you log in in a browser. The identity provider and the
+client are stored until "sluice auth logout".
 
 Examples:
+  sluice auth login --host https://sluice.example.com
   sluice auth login --host https://sluice.example.com --auth-server https://login.example.com \\
     --realm sluice --client-id sluice-cli --username alice
   sluice auth login --auth-server https://login.example.com --realm sluice --client-id sluice-cli --device
@@ -106,6 +111,8 @@ function methodOption(flag: string, description: string): Option {
 async function logIn(options: LoginOptions, known: Credential | undefined, context: Context): Promise<Login> {
   const { terminal } = context;
   const before: Partial<Login> = known?.kind === 'login' ? known : {};
+  const named = await findNamedClient(options, before, context);
+  if (named) return logInAt(named, options, context);
   const authServer = parseAuthServer(requireOption(options.authServer ?? before.authServer, '--auth-server'));
   const realm = requireOption(options.realm ?? before.realm, '--realm');
   const clientId = requireOption(options.clientId ?? before.clientId, '--client-id');
@@ -124,6 +131,60 @@ async function logIn(options: LoginOptions, known: Credential | undefined, conte
   const username = requireOption(options.username ?? before.username, '--username');
   const password = await readSecret(options.password, '--password', `Password for ${username}: `, terminal);
   return provider.logIn(client, username, password, send);
+}
+
+/** The client that the service names for the login of people; undefined if one is given or stored, or if it names none. */
+async function findNamedClient(
+  { authServer, realm, clientId, username, password, clientCredentials }: LoginOptions,
+  before: Partial<Login>,
+  context: Context,
+): Promise<OAuthClient | undefined> {
+  const isGiven = [authServer, realm, clientId, username, password, clientCredentials, before.authServer].some(Boolean);
+  return isGiven ? undefined : (await readSession(context))?.client;
+}
+
+/** Logs in at the identity provider that the service has named, in a browser. Throws {@link Failure} if the service rejects the token. */
+async function logInAt(client: OAuthClient, { device, browser }: LoginOptions, context: Context): Promise<Login> {
+  const { terminal } = context;
+  const provider = await import('./identity-provider.ts');
+  const send = await createFetch(context.options(), terminal);
+  const logIn = device ? provider.logInWithDevice : browser ? provider.logInWithBrowser : provider.logInInteractively;
+  const login = await logIn(client, terminal, send);
+  const session = await readSession(context, login.accessToken);
+  if (session === undefined || session.rejected === undefined)
+    return { ...login, username: session?.id ?? login.username };
+  throw new Failure(
+    `${context.options().host} does not accept the access token of ${client.issuer}: ${session.rejected}`,
+    {
+      notes: ['its audience must be one of management_audiences of the issuer, in identity.tokens of the service'],
+    },
+  );
+}
+
+/** What a service says about a caller, and how people log in. */
+interface ServiceSession {
+  /** Undefined if it is anonymous. */
+  readonly id: string | undefined;
+  /** Why it does not accept the token. */
+  readonly rejected: string | undefined;
+  readonly client: OAuthClient | undefined;
+}
+
+/** Asks the service; undefined if it does not say, such as an earlier release, or a proxy in front of it. */
+async function readSession(context: Context, token?: string): Promise<ServiceSession | undefined> {
+  const auth = token === undefined ? ({ kind: 'none' } as const) : ({ kind: 'token', token, from: 'option' } as const);
+  try {
+    const client = await connect({ ...context.options(), auth }, context.terminal);
+    const { principal, rejected, offer } = await unwrap(client.GET('/api/v1/session'));
+    const { issuer, clientId, scopes } = offer;
+    return {
+      id: principal.id || undefined,
+      rejected,
+      client: issuer === undefined || clientId === undefined ? undefined : { issuer, clientId, scopes },
+    };
+  } catch {
+    return undefined;
+  }
 }
 
 function requireOption(value: string | undefined, option: string): string {
@@ -170,12 +231,11 @@ function statusCommand(context: Context): Command {
 
 function describeCredential(credential: Credential): object {
   if (credential.kind === 'token') return { kind: 'token' };
-  const { username, authServer, realm, clientId, expiresAt } = credential;
+  const { username, authServer, realm, issuer, clientId, expiresAt } = credential;
   return {
     kind: 'login',
     username,
-    authServer,
-    realm,
+    ...(issuer === undefined ? { authServer, realm } : { issuer }),
     clientId,
     ...(expiresAt !== undefined && { expiresAt: new Date(expiresAt).toISOString() }),
     expired: isExpired(credential),

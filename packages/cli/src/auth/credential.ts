@@ -14,8 +14,12 @@ const login = z.object({
   /** Expiry of the access token in milliseconds since 1970; undefined when unknown. */
   expiresAt: z.number().min(0).max(LAST_DATE).optional(),
   username: z.string(),
-  authServer: z.string(),
-  realm: z.string(),
+  /** Identity provider with the paths of Keycloak; missing with `issuer`. */
+  authServer: z.string().optional(),
+  realm: z.string().optional(),
+  /** Identity provider that the service has named. */
+  issuer: z.string().optional(),
+  scopes: z.array(z.string()).optional(),
   clientId: z.string(),
   clientSecret: z.string().optional(),
   /** The login is of the client itself and is renewed with its secret. */

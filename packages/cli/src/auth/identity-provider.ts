@@ -6,9 +6,11 @@ import {
   ClientError,
   ClientSecretPost,
   Configuration,
+  type CustomFetch,
   calculatePKCECodeChallenge,
   clientCredentialsGrant,
   customFetch,
+  discovery,
   genericGrantRequest,
   initiateDeviceAuthorization,
   None,
@@ -32,7 +34,7 @@ const TEN_YEARS_S = 10 * 365 * 24 * 3600;
 const SCOPE = 'openid';
 
 /** Identity provider and OAuth client of a login. */
-export type OAuthClient = Pick<Login, 'authServer' | 'realm' | 'clientId' | 'clientSecret'>;
+export type OAuthClient = Pick<Login, 'authServer' | 'realm' | 'issuer' | 'scopes' | 'clientId' | 'clientSecret'>;
 
 /** Logs in with user name and password. Throws {@link Failure}, without either in the message. */
 export async function logIn(client: OAuthClient, username: string, password: string, send: Send): Promise<Login> {
@@ -56,7 +58,7 @@ export async function logInWithDevice(client: OAuthClient, terminal: Terminal, s
   const response = await requestToken(client, send, async (configuration) => {
     // Keycloak demands a challenge here too from clients for which it is required.
     const { verifier, challenge } = await createChallenge();
-    const device = await initiateDeviceAuthorization(configuration, { scope: SCOPE, ...challenge });
+    const device = await initiateDeviceAuthorization(configuration, { scope: scopeOf(client), ...challenge });
     const { user_code: code, verification_uri: uri, verification_uri_complete: complete = uri } = device;
     printInstruction(terminal, `Open ${complete} in a browser, and enter the code ${code} if it asks for one`);
     const parameters = { code_verifier: verifier };
@@ -77,7 +79,7 @@ export async function logInWithBrowser(client: OAuthClient, terminal: Terminal, 
       const state = randomState();
       const url = buildAuthorizationUrl(configuration, {
         redirect_uri: listener.url,
-        scope: SCOPE,
+        scope: scopeOf(client),
         ...challenge,
         state,
       });
@@ -89,6 +91,12 @@ export async function logInWithBrowser(client: OAuthClient, terminal: Terminal, 
   } finally {
     listener.close();
   }
+}
+
+/** Logs in with a code if the identity provider supports that, since the browser may be on any machine; else in a browser here. */
+export async function logInInteractively(client: OAuthClient, terminal: Terminal, send: Send): Promise<Login> {
+  const { device_authorization_endpoint: endpoint } = (await configure(client, send)).serverMetadata();
+  return endpoint === undefined ? logInWithBrowser(client, terminal, send) : logInWithDevice(client, terminal, send);
 }
 
 /** The proof that the program that started a login is the one that ends it (RFC 7636). */
@@ -110,8 +118,8 @@ function userIn({ access_token: token }: TokenEndpointResponse): string {
 }
 
 /** Renews a login of a client with its secret, which is part of the login. Throws like {@link logInAsClient}. */
-export function renewAsClient({ authServer, realm, clientId, clientSecret }: Login, send: Send): Promise<Login> {
-  return logInAsClient({ authServer, realm, clientId, ...(clientSecret !== undefined && { clientSecret }) }, send);
+export function renewAsClient(login: Login, send: Send): Promise<Login> {
+  return logInAsClient(clientOf(login), send);
 }
 
 /** Renews a login with its refresh token. Throws {@link Failure}; `remedy` is the login command to suggest. */
@@ -127,27 +135,47 @@ export async function renew(login: Login, refreshToken: string, remedy: string, 
   return { ...toLogin(response, login), refreshToken: response.refresh_token ?? refreshToken };
 }
 
+/** Returns the endpoints of an identity provider, which it names itself or which are those of Keycloak. */
+async function configure(client: OAuthClient, send: Send): Promise<Configuration> {
+  const { authServer, realm, issuer, clientId, clientSecret } = client;
+  const authentication = clientSecret === undefined ? None() : ClientSecretPost(clientSecret);
+  const fetch: CustomFetch = (url, { method, headers, body, signal }) =>
+    send(new Request(url, { method, headers, redirect: 'manual', ...(body && { body }), ...(signal && { signal }) }));
+  if (issuer !== undefined) {
+    const execute = issuer.startsWith('http:') ? [allowInsecureRequests] : [];
+    try {
+      return await discovery(new URL(issuer), clientId, undefined, authentication, { execute, [customFetch]: fetch });
+    } catch (error) {
+      if (error instanceof Failure) throw error;
+      const reason = explainNetworkError(error, issuer) ?? `${issuer} has no valid metadata of an identity provider`;
+      throw new Failure(reason, { cause: error });
+    }
+  }
+  const url = `${authServer}/realms/${encodeURIComponent(realm ?? '')}`;
+  const endpoints = `${url}/protocol/openid-connect`;
+  const configuration = new Configuration(
+    {
+      issuer: url,
+      token_endpoint: `${endpoints}/token`,
+      authorization_endpoint: `${endpoints}/auth`,
+      device_authorization_endpoint: `${endpoints}/auth/device`,
+    },
+    clientId,
+    undefined,
+    authentication,
+  );
+  if (url.startsWith('http:')) allowInsecureRequests(configuration);
+  configuration[customFetch] = fetch;
+  return configuration;
+}
+
 async function requestToken(
   client: OAuthClient,
   send: Send,
   grant: (configuration: Configuration) => Promise<TokenEndpointResponse>,
 ): Promise<TokenEndpointResponse> {
-  const issuer = `${client.authServer}/realms/${encodeURIComponent(client.realm)}`;
-  const endpoint = `${issuer}/protocol/openid-connect/token`;
-  const configuration = new Configuration(
-    {
-      issuer,
-      token_endpoint: endpoint,
-      authorization_endpoint: `${issuer}/protocol/openid-connect/auth`,
-      device_authorization_endpoint: `${issuer}/protocol/openid-connect/auth/device`,
-    },
-    client.clientId,
-    undefined,
-    client.clientSecret === undefined ? None() : ClientSecretPost(client.clientSecret),
-  );
-  if (endpoint.startsWith('http:')) allowInsecureRequests(configuration);
-  configuration[customFetch] = (url, { method, headers, body, signal }) =>
-    send(new Request(url, { method, headers, redirect: 'manual', ...(body && { body }), ...(signal && { signal }) }));
+  const configuration = await configure(client, send);
+  const { token_endpoint: endpoint = '' } = configuration.serverMetadata();
   try {
     return await grant(configuration);
   } catch (error) {
@@ -169,18 +197,30 @@ function tokenErrorMessage(error: unknown, endpoint: string): string {
 }
 
 function toLogin(response: TokenEndpointResponse, known: OAuthClient & { readonly username: string }): Login {
-  const { authServer, realm, clientId, clientSecret, username } = known;
   return {
     kind: 'login',
     accessToken: response.access_token,
     ...(response.refresh_token !== undefined && { refreshToken: response.refresh_token }),
     ...(response.expires_in !== undefined && { expiresAt: Date.now() + lifetimeMs(response.expires_in) }),
-    username,
-    authServer,
-    realm,
+    username: known.username,
+    ...clientOf(known),
+  };
+}
+
+/** The part of a login that is its client. */
+function clientOf({ authServer, realm, issuer, scopes, clientId, clientSecret }: OAuthClient): OAuthClient {
+  return {
+    ...(authServer !== undefined && { authServer }),
+    ...(realm !== undefined && { realm }),
+    ...(issuer !== undefined && { issuer }),
+    ...(scopes !== undefined && { scopes }),
     clientId,
     ...(clientSecret !== undefined && { clientSecret }),
   };
+}
+
+function scopeOf({ scopes }: OAuthClient): string {
+  return scopes?.join(' ') ?? SCOPE;
 }
 
 /** Identity providers may return a lifetime beyond the range of dates for "unlimited". */
