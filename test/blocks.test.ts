@@ -199,3 +199,30 @@ test('with identity, a key is blocked by its name, on every listener, and others
   await service.manage('DELETE', '/blocks/keys%2Fnightly');
   expect(await statuses(nightly)).toEqual([false, false, false]);
 });
+
+test.for([
+  ['the principal', 'ann'],
+  ['the forward', 'forward:crm'],
+] as const)('a call that became a task ends with a block of %s', async ([, id], context) => {
+  const service = await startTestService({ SERVICE_TASK_AUTO_AFTER_MS: '1' });
+  context.onTestFinished(() => service.stop(0));
+  const never = new Promise<never>(() => undefined);
+  const scripts = { 'tools/list': toolList(toolText('crm')), 'tools/call': () => never };
+  const crm = await startRawUpstream({ scripts, eras: ['legacy'] });
+  context.onTestFinished(crm.close);
+  await service.register('forwards', { name: 'crm', address: crm.url });
+  const { data } = await service.manage('GET', '/tools/crm');
+  const { forward: _, upstreamName: __, shadowed: ___, ...entry } = Object(data);
+  await service.manage('PUT', '/tools/crm', { ...entry, labels: { 'service.task': 'auto' } });
+  const client = modernClient(service.url(), '{"extensions":{"io.modelcontextprotocol/tasks":{}}}');
+  const { result } = JSON.parse(reply(await client.call('tools/call', '{"name":"crm"}', ANN)));
+  expect(result).toMatchObject({ resultType: 'task', status: 'working' });
+  await expect.poll(() => crm.count('tools/call')).toBe(1);
+
+  await service.manage('PUT', `/blocks/${id}`);
+  await expect.poll(() => crm.count('notifications/cancelled')).toBe(1);
+  expect((await service.manage('GET', '/tasks')).data).toEqual([]);
+  await service.manage('DELETE', `/blocks/${id}`);
+  const { text } = await client.call('tasks/get', JSON.stringify({ taskId: result.taskId }), ANN);
+  expect(text).toMatch(/task not found|access is blocked/);
+});

@@ -1,4 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { PeerClient, peerKey } from '../packages/server/src/http/peer-client.ts';
+import { authenticated } from '../packages/server/src/identity/authenticator.ts';
+import { encodeAuthenticated } from '../packages/server/src/identity/peer.ts';
+import { createUser } from '../packages/server/src/identity/principal.ts';
 import { startPostgres, type TestPostgres } from '../packages/server/testing/postgres.ts';
 import type { TestService } from '../packages/server/testing/service.ts';
 import { startGateway } from './fixtures/gateway.ts';
@@ -6,7 +10,7 @@ import { OpenRequest, openModern, openPost } from './fixtures/open-request.ts';
 import { legacyClient, modernClient, post, reply } from './fixtures/raw-client.ts';
 import { textResultText, toolList, toolText } from './fixtures/raw-upstream/texts.ts';
 import { type RawUpstream, startRawUpstream } from './fixtures/raw-upstream.ts';
-import { type Replicas, startReplicas } from './fixtures/replicas.ts';
+import { type Replicas, replicaEnvironment, startReplicas } from './fixtures/replicas.ts';
 
 // Blocks with several replicas, and over the end of a process.
 
@@ -87,6 +91,15 @@ test('after the acknowledgement nothing of a blocked principal is answered by an
     );
     for (const answer of await Promise.all(requests)) expect(answer.status).toBe(401);
   }
+  // Also one that another replica hands off, which has the principal sealed.
+  const rejected = () => second.log.filter((line) => line.includes('the principal is blocked')).length;
+  const known = rejected();
+  const peer = new PeerClient(peerKey(Buffer.from(replicaEnvironment('').SERVICE_SESSION_KEY ?? '', 'hex')));
+  const principal = encodeAuthenticated(authenticated(createUser('ann', 'proxy'))) ?? '';
+  const hop = { method: 'POST', target: '/default/mcp', headers: {}, listener: 'mcp', client: '192.0.2.1', principal };
+  peer.notify(second.addresses.peer ?? '', hop, Buffer.from(WAIT));
+  await expect.poll(rejected).toBe(known + 1);
+  peer.close();
   await second.register('namespaces', { name: 'later-event' });
   release();
   await expect.poll(() => others[3]?.text).toContain('later-event');
