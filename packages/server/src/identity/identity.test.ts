@@ -1,9 +1,10 @@
 import { identity as schema } from '@sluice/contract';
 import { createServiceKey, hashServiceKey } from '@sluice/contract/service-key';
-import { describe, expect, it, test } from 'vitest';
+import { describe, expect, it, onTestFinished, test } from 'vitest';
 import type { Served } from './active-identity.ts';
 import { ANONYMOUS_CALLER, type Authenticated, type Rejected } from './authenticator.ts';
 import { Identity } from './identity.ts';
+import { createSigner, keySet, sign } from './signed-tokens.fixture.ts';
 
 const KEY = createServiceKey();
 const NIGHT = { name: 'night', sha256: [hashServiceKey(KEY) ?? ''], groups: ['ops'], management: true };
@@ -124,6 +125,51 @@ describe('what was authenticated before other settings', () => {
     expect(own.reassess(by, 'mcp', undefined)).toBeDefined();
     own.replace(parse({ keys: [{ ...NIGHT, expires: '2027-06-29' }] }));
     expect(own.reassess(by, 'mcp', undefined)).toBeUndefined();
+  });
+
+  it('ends with its token issuer, its key or its audience, and not when it expires', async () => {
+    const [signer, other] = [await createSigner(), await createSigner()];
+    const issuer = {
+      name: 'corp',
+      issuer: 'https://id.example.com',
+      jwks_url: keySet(signer),
+      audiences: [{ value: 'tools', for: ['finance'] }],
+      management_audiences: ['admin'],
+    };
+    const withIssuer = (more: object) => ({ tokens: [{ ...issuer, ...more }] });
+    let time = Date.now();
+    const own = new Identity(parse(withIssuer({})), { now: () => time });
+    onTestFinished(() => own.close());
+    const now = Math.floor(time / 1_000);
+    const claims = { iss: issuer.issuer, sub: 'ann', email: 'ann', aud: ['tools', 'admin'], iat: now, exp: now + 60 };
+    const head = headOf({ authorization: `Bearer ${await sign(signer, claims)}` });
+    const by = (await own.forListener('mcp', () => 'finance').authenticate(head)) as Authenticated;
+    expect(by.principal.key).toBe('user:corp/ann');
+    const again = (settings: object, request = by, served: Served = 'mcp', namespace = 'finance') => {
+      own.replace(parse(settings));
+      return own.reassess(request, served, namespace)?.principal;
+    };
+    expect(again(withIssuer({ groups: ['aud'] }))?.groups).toEqual(['corp/tools', 'corp/admin']);
+    expect(again(withIssuer({}), by, 'management')).toBeDefined();
+    for (const more of [
+      { name: 'other' },
+      { issuer: 'https://other.example.com' },
+      { jwks_url: keySet(other) },
+      { audiences: [] },
+      { audiences: [{ value: 'tools', for: ['hr'] }] },
+      { user: 'email' },
+      { algorithms: ['RS256'] },
+    ]) {
+      expect(again(withIssuer(more))).toBeUndefined();
+    }
+    expect(again({ tokens: [] })).toBeUndefined();
+    expect(again(withIssuer({ management_audiences: [] }), by, 'management')).toBeUndefined();
+    const handedOff = { ...by, isHandedOff: true };
+    expect(again(withIssuer({ audiences: [], management_audiences: [] }), handedOff)).toBeDefined();
+    expect(again(withIssuer({ jwks_url: keySet(other) }), handedOff)).toBeUndefined();
+    time += 24 * 60 * 60 * 1_000;
+    expect(again(withIssuer({}))).toBeDefined();
+    expect(await own.forListener('mcp', () => 'finance').authenticate(head)).toMatchObject({ kind: 'rejected' });
   });
 
   it('ends with its proxy, and with another name by other headers', () => {
