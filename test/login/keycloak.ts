@@ -140,6 +140,11 @@ async function createOtherClient(secrets: Variables): Promise<void> {
       },
     ],
   };
+  await createClient(secrets, client);
+}
+
+/** Creates a client, unless there is one with its id. */
+export async function createClient(secrets: Variables, client: object): Promise<void> {
   const headers = await administrator(secrets);
   const response = await fetch(`${ADMIN}/clients`, { method: 'POST', headers, body: JSON.stringify(client) });
   if (!response.ok && response.status !== 409) throw new Error(`the client could not be created: ${response.status}`);
