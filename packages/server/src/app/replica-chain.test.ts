@@ -1,5 +1,6 @@
 import { expect, test, vi } from 'vitest';
 import type { PeerClient } from '../http/peer-client.ts';
+import { authenticated } from '../identity/authenticator.ts';
 import { createUser } from '../identity/principal.ts';
 import type { McpExchange } from '../mcp/exchange.ts';
 import { type RoutingDeps, routeToOwner } from './replica-chain.ts';
@@ -9,7 +10,7 @@ const CANCELLATION = '{"jsonrpc":"2.0","method":"notifications/cancelled","param
 test.each([
   ['is also sent to all other replicas', ['10.0.0.2:1', '10.0.0.3:1'], 'ann', 2],
   ['of an only replica is sent to nobody', [], 'ann', 0],
-  ['of a principal that is too large for a hop is handled here', ['10.0.0.2:1'], 'x'.repeat(40_000), 0],
+  ['of a principal that is too large for a hop is handled here', ['10.0.0.2:1'], 'x'.repeat(80_000), 0],
 ])('a cancellation %s', (_, addresses, id, sent) => {
   const notify = vi.fn<PeerClient['notify']>();
   const filter = routeToOwner(() => undefined, {
@@ -21,7 +22,7 @@ test.each([
     head: { listener: 'mcp' },
     session: { id: 's' },
     message: { kind: 'notification', method: 'notifications/cancelled', text: CANCELLATION },
-    principal: createUser(id, 'proxy'),
+    authenticated: authenticated(createUser(id, 'proxy')),
   } as unknown as McpExchange;
   expect(filter(exchange)).toBeUndefined();
   expect(notify).toHaveBeenCalledTimes(sent);
