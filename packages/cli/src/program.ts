@@ -18,6 +18,7 @@ const COMMANDS: Readonly<Record<string, Readonly<Record<string, () => Promise<Cr
     open: async () => (await import('./groups/open.ts')).openCommand,
     health: async () => (await import('./groups/status.ts')).healthCommand,
     doctor: async () => (await import('./groups/doctor.ts')).doctorCommand,
+    admin: async () => (await import('./admin/admin.ts')).adminCommand,
     backup: async () => (await import('./backup/commands.ts')).backupCommand,
     restore: async () => (await import('./backup/commands.ts')).restoreCommand,
     migrate: async () => (await import('./backup/migrate.ts')).migrateCommand,

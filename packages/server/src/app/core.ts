@@ -10,6 +10,7 @@ import { openFilesLimit, socketLimits } from '../http/open-files.ts';
 import { Secrets } from '../http/secrets/secrets.ts';
 import { Identity } from '../identity/identity.ts';
 import type { FetchIssuer, IssuerRequest } from '../identity/issuer-keys.ts';
+import { RecoveryKeys } from '../identity/recovery.ts';
 import { InteractionStore } from '../inference/interaction-store.ts';
 import { ConsoleSignIn } from '../management/sign-in/sign-in.ts';
 import type { OpenResponseTimes } from '../mcp/open-responses.ts';
@@ -22,6 +23,7 @@ import { VERSION } from '../telemetry/version.ts';
 import { InFlightCalls } from '../upstreams/in-flight-calls.ts';
 import type { Config } from './config/config.ts';
 import { openIdentity } from './identity.ts';
+import { openRecovery } from './recovery.ts';
 import type { Replica } from './replica.ts';
 import { openLogs, openRegistry, openSealer } from './storage.ts';
 
@@ -78,11 +80,13 @@ export async function openCore(options: CoreOptions) {
   const signIn: ConsoleSignIn = new ConsoleSignIn({ consoleUrl, sealer, fetch, identity: () => identity, log });
   const signIns = closing(signIn.stored);
   await signIns.open(storage.records);
+  const find = await openRecovery(storage);
   const identity = closing(
     new Identity(undefined, {
       publicUrl: config.publicUrl?.href,
       fetch,
       signIns,
+      recovery: find && new RecoveryKeys({ find, onUse: (address) => log.error('recovery key used', { address }) }),
       report: ({ name: issuer }, error) => {
         if (error === undefined) log.info('keys of the token issuer fetched again', { issuer });
         else log.warn('keys of the token issuer could not be fetched; retrying', { issuer, error });

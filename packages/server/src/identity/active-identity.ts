@@ -13,6 +13,7 @@ import {
 } from './authenticator.ts';
 import type { Invalid } from './claims.ts';
 import { ProxyHeaders, proxyHeaders } from './proxy-headers.ts';
+import type { RecoveryKeys } from './recovery.ts';
 import { type May, mayOf } from './roles.ts';
 import { ServiceKey, ServiceKeys } from './service-keys.ts';
 import { identityHeaders, OWN_AUTHORIZATION, receivedHeaders } from './settings.ts';
@@ -40,6 +41,8 @@ export interface ActiveIdentity {
   readonly may: May | undefined;
   readonly droppedHeaders: ReadonlySet<string>;
   readonly receivedHeaders: ReadonlySet<string> | undefined;
+  /** Those of the management listener: a recovery key counts whatever is configured. */
+  readonly managementHeaders: ReadonlySet<string> | undefined;
   readonly addressOf: AddressOf | undefined;
   readonly ignored: number | undefined;
   /** Undefined without `identity`. */
@@ -62,6 +65,7 @@ export function unconfiguredIdentity(): ActiveIdentity {
     may: undefined,
     droppedHeaders: NONE,
     receivedHeaders: undefined,
+    managementHeaders: undefined,
     addressOf: undefined,
     ignored: undefined,
     tokens: undefined,
@@ -77,6 +81,7 @@ export function unconfiguredIdentity(): ActiveIdentity {
 export interface IdentityParts extends Omit<IssuerParts, 'turns'> {
   /** Those to the console, if there is any. */
   readonly signIns?: SignIns | undefined;
+  readonly recovery?: RecoveryKeys | undefined;
 }
 
 const SUSPENDED: Rejected = {
@@ -89,13 +94,14 @@ const SUSPENDED: Rejected = {
 
 /** Returns what is decided while the active settings cannot be read: nobody may do anything. */
 export function suspendedIdentity(earlier: ActiveIdentity): ActiveIdentity {
-  const { settings, droppedHeaders, receivedHeaders, addressOf, ignored } = earlier;
+  const { settings, droppedHeaders, receivedHeaders, managementHeaders, addressOf, ignored } = earlier;
   return {
     settings,
-    may: () => false,
+    may: (_principal, right) => right === 'open',
     droppedHeaders,
     // Another set: requests that are being authenticated begin again.
     receivedHeaders: new Set(receivedHeaders),
+    managementHeaders: new Set(managementHeaders),
     addressOf,
     ignored,
     tokens: undefined,
@@ -146,10 +152,12 @@ export class ConfiguredIdentity implements ActiveIdentity {
   readonly may: May;
   readonly droppedHeaders: ReadonlySet<string>;
   readonly receivedHeaders: ReadonlySet<string>;
+  readonly managementHeaders: ReadonlySet<string>;
   readonly addressOf: AddressOf | undefined;
   readonly keys: ServiceKeys;
   readonly tokens: Tokens;
   readonly signIns: SignInReader;
+  readonly #parts: IdentityParts;
   readonly #proxies: TrustedProxies | undefined;
   readonly #proxyHeaders: ProxyHeaders | undefined;
 
@@ -159,9 +167,11 @@ export class ConfiguredIdentity implements ActiveIdentity {
     const replaced = earlier instanceof ConfiguredIdentity ? earlier : undefined;
     const proxies = proxy && new TrustedProxies(proxy.trusted);
     this.settings = settings;
+    this.#parts = parts;
     this.may = mayOf(roles, anonymous);
     this.droppedHeaders = identityHeaders(settings);
     this.receivedHeaders = receivedHeaders(settings);
+    this.managementHeaders = new Set([...this.receivedHeaders, 'authorization']);
     this.addressOf =
       proxies && ((peer, forwarded) => proxies.clientAddress(peer, forwarded === undefined ? [] : [forwarded]));
     this.keys = new ServiceKeys(keys, parts.now, replaced?.keys);
@@ -189,7 +199,12 @@ export class ConfiguredIdentity implements ActiveIdentity {
   }
 
   authenticate(listener: ServedListener, head: ReceivedHead): ReturnType<Authenticate> {
-    return this.#byCredential(listener, head) ?? this.#bySignIn(listener, head) ?? this.#byProxy(head);
+    const found = this.#byCredential(listener, head) ?? this.#bySignIn(listener, head) ?? this.#byProxy(head);
+    if (listener.served !== 'management' || found instanceof Promise) return found;
+    if (found.kind === 'authenticated' && found.principal.kind !== 'anonymous') return found;
+    // Its requests reach no upstream.
+    if (listener.namespaceOf(head.target) !== undefined) return found;
+    return this.#parts.recovery?.authenticate(head, this.#parts.now)?.then((by) => by ?? found) ?? found;
   }
 
   /** Ends what the settings have begun. */
@@ -262,6 +277,8 @@ export class ConfiguredIdentity implements ActiveIdentity {
         const token = this.tokens.reassess(proof, expiresAt);
         return isHandedOff || !token ? token?.authenticated : accepted(acceptToken(token, listener, ''));
       }
+      case 'recovery':
+        return (expiresAt ?? 0) > this.#parts.now() ? by : undefined;
       case 'sign_in':
         return this.signIns.reassess(proof.id);
     }

@@ -69,6 +69,8 @@ export type Proof =
       readonly key: string;
       readonly header: CredentialHeader;
     }
+  /** A key that was made on this machine. */
+  | { readonly kind: 'recovery' }
   /** The id of a sign-in to the console. */
   | { readonly kind: 'sign_in'; readonly id: string };
 

@@ -17,6 +17,7 @@ export function invalid(reason: string): Invalid {
 /** Names of the sources that are no token issuers. They are reserved also while such a source is not configured. */
 export const PROXY_SOURCE = 'proxy';
 export const KEYS_SOURCE = 'keys';
+export const RECOVERY_SOURCE = 'recovery';
 
 /** What proves principals: the proxy, the keys, or an issuer of tokens. */
 export interface PrincipalSource {
@@ -33,7 +34,7 @@ export interface PrincipalSource {
  */
 export function createSource(name: string, bare: boolean, issuers: readonly string[] = []): PrincipalSource {
   if (!bare) return { name, prefix: `${name}/`, reserved: [] };
-  const others = [PROXY_SOURCE, KEYS_SOURCE, ...issuers].filter((other) => other !== name);
+  const others = [PROXY_SOURCE, KEYS_SOURCE, RECOVERY_SOURCE, ...issuers].filter((other) => other !== name);
   return { name, prefix: '', reserved: others.map((other) => `${other}/`) };
 }
 

@@ -12,6 +12,7 @@ import {
 import type { Authenticate, Authenticated, ReceivedHead, Requirement } from './authenticator.ts';
 import type { FetchIssuer } from './issuer-keys.ts';
 import type { Principal } from './principal.ts';
+import type { RecoveryKeys } from './recovery.ts';
 import type { May } from './roles.ts';
 import type { SignInReader, SignIns } from './sign-ins.ts';
 import type { IssuerParts } from './token-issuer.ts';
@@ -29,6 +30,7 @@ export interface IdentityOptions {
   readonly report?: IssuerParts['report'];
   /** Sign-ins to the console. */
   readonly signIns?: SignIns;
+  readonly recovery?: RecoveryKeys | undefined;
 }
 
 /** Decides who makes the requests to a listener, always by the active settings. A promise counts unless they were replaced. */
@@ -65,8 +67,8 @@ export class Identity {
 
   /** Without `settings`, headers that name a user are believed from everybody. */
   constructor(settings: IdentitySettings | undefined, options: IdentityOptions = {}) {
-    const { publicUrl, fetch = noFetch, now = Date.now, report = () => {}, signIns } = options;
-    this.#parts = { publicUrl, fetch, now, report, signIns };
+    const { publicUrl, fetch = noFetch, now = Date.now, report = () => {}, signIns, recovery } = options;
+    this.#parts = { publicUrl, fetch, now, report, signIns, recovery };
     this.#active = this.#activate(settings, undefined);
   }
 
@@ -164,7 +166,7 @@ export class Identity {
       ...listener,
       authenticate: (head) => this.#active.authenticate(listener, head),
       get credentialHeaders() {
-        return active().receivedHeaders;
+        return served === 'management' ? active().managementHeaders : active().receivedHeaders;
       },
       get requirement() {
         return active().requirementOf(served);

@@ -24,6 +24,7 @@ const proofs = z.discriminatedUnion('kind', [
   }),
   z.object({ kind: z.literal('key'), hash: z.string(), header }),
   z.object({ kind: z.literal('token'), ...members }),
+  z.object({ kind: z.literal('recovery') }),
   z.object({ kind: z.literal('sign_in'), id: z.string() }),
 ]);
 const transferred = z.object({ principal: transferredPrincipal, proof: proofs, expiresAt: z.number().optional() });

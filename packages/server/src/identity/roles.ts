@@ -1,4 +1,5 @@
 import type { IdentitySettings, Right } from '@sluice/contract';
+import { RECOVERY_SOURCE } from './claims.ts';
 import type { Principal } from './principal.ts';
 
 /** Whether a principal has a right on the management listener. Everybody has `open`. */
@@ -18,6 +19,9 @@ const ROLES = ['viewer', 'operator', 'auditor', 'admin'] as const satisfies read
 
 /** Element of a role: every authenticated principal. */
 export const EVERYBODY = '*';
+
+/** Group of the principal that recovers the access of administrators: no other source can give it. */
+export const RECOVERY_GROUP = `${RECOVERY_SOURCE}/admin`;
 
 /**
  * Returns a function that decides by the roles of the principal's groups: it has the rights of all of them, and an anonymous one
@@ -42,6 +46,7 @@ function groupsByRight(roles: Roles): ReadonlyMap<Right, ReadonlySet<string>> {
     for (const right of RIGHTS[role]) {
       const groups = granted.getOrInsertComputed(right, () => new Set());
       for (const group of roles[role] ?? []) groups.add(group);
+      if (role === 'admin') groups.add(RECOVERY_GROUP);
     }
   }
   return granted;

@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto';
 import type { IdentitySettings, TokenIssuerSettings, ValidationIssue } from '@sluice/contract';
-import { KEYS_SOURCE, PROXY_SOURCE } from './claims.ts';
+import { KEYS_SOURCE, PROXY_SOURCE, RECOVERY_SOURCE } from './claims.ts';
 import { parseKeySet } from './key-set.ts';
 import { endpointIn } from './token-issuer.ts';
 
@@ -8,7 +8,7 @@ import { endpointIn } from './token-issuer.ts';
 export function tokenIssues(settings: IdentitySettings): readonly ValidationIssue[] {
   const { proxy, tokens } = settings;
   const issues: ValidationIssue[] = [];
-  const names = new Set([PROXY_SOURCE, KEYS_SOURCE]);
+  const names = new Set([PROXY_SOURCE, KEYS_SOURCE, RECOVERY_SOURCE]);
   const issuers = new Set<string>();
   const accepted = new Set(tokens.flatMap(({ audiences }) => audiences.map(({ value }) => value)));
   let bare = proxy?.bare ? 'proxy' : undefined;
