@@ -13,6 +13,8 @@ const API_GROUPS: readonly string[] = [
   'prompts',
   'services',
   'evaluators',
+  'access',
+  'identity',
   'interactions',
   'tasks',
 ];
@@ -23,6 +25,7 @@ const CHANGES: readonly string[] = [
   'add',
   'apply',
   'bind',
+  'block',
   'cancel',
   'clear',
   'create',
@@ -36,6 +39,7 @@ const CHANGES: readonly string[] = [
   'refresh',
   'remove',
   'unbind',
+  'unblock',
 ];
 
 /** Adds `--dry-run` to the commands that change something through the management API. */
