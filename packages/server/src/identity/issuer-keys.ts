@@ -73,10 +73,16 @@ export class IssuerKeys {
    * Returns the keys that may have signed a token, after a refresh if there are none. Undefined if that is not known within 5 s, or
    * if too many requests wait for it already.
    */
-  async find(algorithm: string, keyId: string | undefined): Promise<readonly IssuerKey[] | undefined> {
+  find(
+    algorithm: string,
+    keyId: string | undefined,
+  ): readonly IssuerKey[] | undefined | Promise<readonly IssuerKey[] | undefined> {
     const known = this.#matching(algorithm, keyId);
-    if (known && (known.length > 0 || !this.#mayRefresh())) return known;
-    if (!this.#mayRefresh() || this.#waiting >= MAX_WAITING) return undefined;
+    if ((known && known.length > 0) || !this.#mayRefresh()) return known;
+    return this.#waiting < MAX_WAITING ? this.#refreshed(algorithm, keyId) : undefined;
+  }
+
+  async #refreshed(algorithm: string, keyId: string | undefined): Promise<readonly IssuerKey[] | undefined> {
     this.#waiting++;
     const isDone = await settles(this.#refresh(), MAX_WAIT_MS);
     this.#waiting--;

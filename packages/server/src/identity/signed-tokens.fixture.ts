@@ -1,5 +1,5 @@
 import { type IdentitySettings, identity } from '@sluice/contract';
-import { type CryptoKey, exportJWK, generateKeyPair, type JWK } from 'jose';
+import { type CryptoKey, compactVerify, exportJWK, generateKeyPair, type JWK } from 'jose';
 
 /** Signs tokens with a key of its own, as an issuer does. */
 export interface Signer {
@@ -51,6 +51,11 @@ export async function sign(signer: Signer, claims: Members | string, header: Mem
   const signed = `${encode(members)}.${encode(claims)}`;
   const signature = await crypto.subtle.sign(signing, privateKey, Buffer.from(signed));
   return `${signed}.${Buffer.from(signature).toString('base64url')}`;
+}
+
+/** Verifies the signature of a token with nothing but the library. */
+export async function verifySignature({ publicKey }: Signer, token: string): Promise<void> {
+  await compactVerify(token, publicKey);
 }
 
 /** Returns a key set as a file of the settings. */

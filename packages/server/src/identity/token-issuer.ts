@@ -65,10 +65,14 @@ export class TokenIssuer {
     const { algorithm, keyId, claims } = token;
     const expiresAt = problem ?? this.#expiryOf(algorithm, claims);
     if (typeof expiresAt !== 'number') return expiresAt;
-    const candidates = await this.keys.find(algorithm, keyId);
+    const found = this.keys.find(algorithm, keyId);
+    const candidates = found instanceof Promise ? await found : found;
     if (candidates?.length === 0) return UNKNOWN_KEY;
     if (!candidates || this.#turns.isFull) return UNAVAILABLE;
-    const key = await this.#turns.run(() => signerOf(token, candidates));
+    const turn = this.#turns.take();
+    if (turn) await turn;
+    const key = await signerOf(token, candidates);
+    this.#turns.end();
     return key ? this.assess(claims, algorithm, key) : WRONG_SIGNATURE;
   }
 
@@ -118,7 +122,7 @@ export function endpointIn(audience: string, publicUrl: string | undefined): str
   return ENDPOINT.exec(audience.slice(publicUrl.length))?.[1];
 }
 
-/** Returns the key that has signed the token; undefined if none of them has. */
+/** Returns the key that has signed the token; undefined if none of them has. Never rejects. */
 async function signerOf({ text, algorithm }: ParsedToken, keys: readonly IssuerKey[]): Promise<IssuerKey | undefined> {
   for (const key of keys.slice(0, MAX_CANDIDATES)) {
     try {
@@ -145,16 +149,17 @@ export class SignatureTurns {
     return this.#waiting.length >= MAX_WAITING;
   }
 
-  /** Runs the job when it is its turn. */
-  async run<Result>(job: () => Promise<Result>): Promise<Result> {
-    if (this.#free > 0) this.#free--;
-    else await new Promise<void>((resolve) => void this.#waiting.push(resolve));
-    try {
-      return await job();
-    } finally {
-      const next = this.#waiting.shift();
-      if (next) next();
-      else this.#free++;
-    }
+  /** Returns a promise if others have to {@link end} before. */
+  take(): Promise<void> | undefined {
+    if (this.#free === 0) return new Promise<void>((resolve) => void this.#waiting.push(resolve));
+    this.#free--;
+    return undefined;
+  }
+
+  /** Ends a turn. */
+  end(): void {
+    const next = this.#waiting.shift();
+    if (next) next();
+    else this.#free++;
   }
 }
