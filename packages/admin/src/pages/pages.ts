@@ -118,6 +118,13 @@ export const PAGES: readonly ConsolePage[] = [
     ...page(() => import('./replicas/replicas.tsx')),
   },
   {
+    route: '/blocks',
+    label: 'Blocks',
+    section: 'Admin',
+    order: 86,
+    ...page(() => import('./blocks/blocks.tsx')),
+  },
+  {
     route: '/sign-ins',
     label: 'Sign-ins',
     section: 'Admin',
