@@ -38,7 +38,7 @@ it('the commands of the documentation exist', async () => {
   };
   const context = { terminal: scriptedTerminal(), options: unused, connect: unused, output: unused };
   const program = await createProgram(context);
-  expect(unknownCommand(program, 'admin recover --data-folder x')).toBe('admin');
+  expect(unknownCommand(program, 'rescue recover --data-folder x')).toBe('rescue');
   expect(unknownCommand(program, 'tools lst')).toBe('tools lst');
   const examples = (await Promise.all(PAGES.map((page) => readExamples(page, page.slice(DOCS.length + 1))))).flat();
   const lines = examples.flatMap(({ at, line }) =>

@@ -9,6 +9,7 @@ import { expect, type TestContext, test } from 'vitest';
 import { run } from '../packages/cli/src/run.ts';
 import { scriptedTerminal } from '../packages/cli/src/testing/scripted-terminal.ts';
 import { startTestService, type TestService } from '../packages/server/testing/service.ts';
+import { startGateway } from './fixtures/gateway.ts';
 import { OpenRequest } from './fixtures/open-request.ts';
 
 // Changes of identity: over the API, in the bootstrap file, and when nobody can administer any more.
@@ -272,3 +273,31 @@ test('an operator exports without what only auditors may read', async (context) 
   expect(terminal.out()).not.toMatch(/^(?:evaluators|identity):/m);
   expect(terminal.err()).toContain('evaluators and identity left out');
 });
+
+test('an acknowledged change counts after SIGKILL, and one that is interrupted counts as a whole or not at all', async (context) => {
+  const rounds = [0, 1, 2];
+  const file = JSON.stringify({ identity: SETTINGS });
+  const gateway = await startGateway({
+    prepare: (folder) => writeFile(join(folder, 'service.yaml'), file),
+  });
+  context.onTestFinished(() => gateway.close());
+  const call = async (method: string, path: string, body?: object) => {
+    const response = await fetch(`http://${gateway.management()}/api/v1${path}`, {
+      method,
+      headers: { ...bearer(ADMIN), connection: 'close' },
+      ...(body && { body: JSON.stringify(body) }),
+    });
+    return { status: response.status, ...((await response.json()) as { data: Record<string, unknown> }) };
+  };
+  for (const round of rounds) {
+    const acknowledged = { ...SETTINGS, roles: { ...SETTINGS.roles, viewer: [`round-${round}`] } };
+    expect((await call('PUT', '/identity', { identity: acknowledged })).status).toBe(200);
+    const interrupted = { ...SETTINGS, roles: { ...SETTINGS.roles, viewer: ['interrupted'] } };
+    const change = call('PUT', '/identity', { identity: interrupted }).catch(() => undefined);
+    await gateway.kill();
+    await change;
+    await gateway.restart();
+    const { data } = await call('GET', '/identity');
+    expect([acknowledged.roles, interrupted.roles]).toContainEqual(data.roles);
+  }
+}, 60_000);
