@@ -1,5 +1,6 @@
 import { INVALID_REQUEST } from '@sluice/protocol/mcp/constants';
 import type { MessageLimits } from '@sluice/protocol/mcp/message';
+import { servedOf } from '../exchange/correlation.ts';
 import type { AdmittedRequests } from '../http/admitted-requests.ts';
 import type { BodyBudget } from '../http/body-budget.ts';
 import { compile, conditional, type NamedFilter } from '../http/chain.ts';
@@ -257,17 +258,14 @@ function managementView(consoleUrl: PublicUrl | undefined): (exchange: McpExchan
 
 /** What the serving of requests needs of a listener. */
 export interface ServingParts
-  extends Omit<
-    PipelineListenerOptions,
-    'allow' | 'guard' | 'requests' | 'connections' | 'identity' | 'admitted' | 'auth'
-  > {
+  extends Omit<PipelineListenerOptions, 'allow' | 'guard' | 'requests' | 'connections' | 'admitted' | 'auth'> {
   readonly telemetry: RequestTelemetry;
 }
 
 /** How the requests of a listener are served. */
 export function servingOptions(
   { filters }: LoadedListener,
-  { chain, events, openResponses, logger, registry, bodies, publicUrl, telemetry, blocks }: ServingParts,
+  { chain, events, openResponses, logger, registry, bodies, publicUrl, telemetry, blocks, identity }: ServingParts,
 ): ServingOptions {
   // The filter that gets the request is known only after the body has been read.
   const readers = filters.map(({ settings }) => settings).filter((settings) => settings.filter === 'mcp');
@@ -291,6 +289,8 @@ export function servingOptions(
     chain,
     telemetry,
     blocks,
+    accepts: ({ authenticated, correlation, namespace }) =>
+      identity.reassess(authenticated, servedOf(correlation), namespace?.name) !== undefined,
     mcp,
     log: logger.target(mcp ? 'service::mcp' : 'service::inference'),
     corsHeaders: corsSettings?.filter === 'cors' ? corsHeaders(corsSettings) : undefined,

@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import type { Served } from '../identity/active-identity.ts';
 
 /** What relates a request to others: ids of the client, and where it was made. */
 export interface Correlation {
@@ -8,6 +9,11 @@ export interface Correlation {
   readonly oversizedHeader?: string | undefined;
   /** Set for a request of the console. */
   readonly via?: 'console' | undefined;
+}
+
+/** Returns what the listener serves that a request for MCP came to. */
+export function servedOf({ via }: Pick<Correlation, 'via'>): Served {
+  return via === 'console' ? 'management' : 'mcp';
 }
 
 /** Node.js reads headers as Latin-1, one character per byte. */

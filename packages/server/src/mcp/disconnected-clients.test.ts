@@ -20,7 +20,7 @@ const REQUEST = '{"jsonrpc":"2.0","id":1,"method":"tools/call"}';
 const NOTIFICATION = '{"jsonrpc":"2.0","method":"notifications/x"}';
 
 /** Whether the outcome of a request is started when its client disconnected before the decision. */
-async function begun(body: string, era: McpExchange['era']): Promise<boolean> {
+async function begun(body: string, era: McpExchange['era'], accepts?: () => boolean): Promise<boolean> {
   const reached = Promise.withResolvers<void>();
   const decided = Promise.withResolvers<void>();
   let started = false;
@@ -56,6 +56,7 @@ async function begun(body: string, era: McpExchange['era']): Promise<boolean> {
       readsBody: () => true,
     },
     log: log.target('service::mcp'),
+    ...(accepts && { accepts }),
   };
   const closed = Promise.withResolvers<void>();
   const connection = { authenticate: proxyHeaders(), tls: undefined, readTimeoutMs: 0, maxConnections: undefined };
@@ -89,6 +90,11 @@ async function begun(body: string, era: McpExchange['era']): Promise<boolean> {
 
 it('a request of a disconnected legacy client is still executed', async () => {
   expect(await begun(REQUEST, 'legacy')).toBe(true);
+});
+
+it('a request whose credential is not accepted any more is not executed without its client', async () => {
+  expect(await begun(REQUEST, 'legacy', () => true)).toBe(true);
+  expect(await begun(REQUEST, 'legacy', () => false)).toBe(false);
 });
 
 it('a request of a disconnected modern client is not executed', async () => {

@@ -67,6 +67,8 @@ export interface ServingOptions {
   readonly log: TargetLogger;
   /** The blocked principals: a request may wait, for its body or an evaluator, or be a message of a batch. */
   readonly blocks?: Pick<Blocks, 'isBlocked'> | undefined;
+  /** Whether the credential of a request still counts; it always does by default. */
+  readonly accepts?: (exchange: McpExchange) => boolean;
   /** Reports the messages of batches. */
   readonly telemetry: Pick<RequestTelemetry, 'begin' | 'end'>;
   /** Sets path, query and headers for the chain, where they are not those of the request. */
@@ -222,7 +224,7 @@ function respond(
 ): void {
   const { head, facts, request, response } = exchange;
   if (serving.blocks?.isBlocked(exchange.principal)) return rejectBlocked(serving, exchange);
-  if (response.destroyed) return continueWithoutClient(exchange, outcome);
+  if (response.destroyed) return continueWithoutClient(serving, exchange, outcome);
   facts.rejected = isRejection(outcome);
   // Rejected before the chain, or by its first filter.
   if (outcome.kind === 'error' && !head.inBatch && exchange.responseHeaders.length === 0) {
@@ -262,9 +264,11 @@ function respond(
  * Handles a request whose client disconnected before the decision. For a legacy client that is no cancellation: its call is
  * executed, although the response cannot be resumed without a stream.
  */
-function continueWithoutClient(exchange: McpExchange, outcome: McpOutcome): void {
+function continueWithoutClient({ accepts }: ServingOptions, exchange: McpExchange, outcome: McpOutcome): void {
   const { era, message, idText, request } = exchange;
   if (request.isRevoked || era !== 'legacy' || message?.kind !== 'request' || outcome.kind !== 'deferred') return;
+  // It was no admitted request any more when others were ended.
+  if (accepts?.(exchange) === false) return;
   outcome.start(new ClientSink(new ResponseWriter(new NullResponse(), [], idText), clientOf(exchange, outcome)));
 }
 

@@ -2,7 +2,7 @@ import type { ToolCallErrorCategory, ToolCallOutcome } from '@sluice/contract';
 import type { JsonObject } from '@sluice/protocol/json/parse';
 import { type Era, SERVER_ERROR } from '@sluice/protocol/mcp/constants';
 import type { NotificationMessage } from '@sluice/protocol/mcp/message';
-import type { Correlation } from '../exchange/correlation.ts';
+import { type Correlation, servedOf } from '../exchange/correlation.ts';
 import type { AdmittedSource, IsRejected } from '../http/admitted-requests.ts';
 import type { RpcError } from '../http/outcome.ts';
 import type { Authenticated } from '../identity/authenticator.ts';
@@ -152,10 +152,9 @@ export class InFlightCalls implements AdmittedSource {
 
   /** Ends the calls of clients whose credential is not accepted any more. */
   revoke(isRejected: IsRejected): Steps<void> {
-    return this.endWhere(({ client: { authenticated, namespace, correlation } }) => {
-      const served = correlation?.via === 'console' ? 'management' : 'mcp';
+    return this.endWhere(({ client: { authenticated, namespace, correlation = {} } }) => {
       const name = typeof namespace === 'object' ? namespace.name : namespace;
-      return authenticated !== undefined && isRejected(authenticated, served, name);
+      return authenticated !== undefined && isRejected(authenticated, servedOf(correlation), name);
     }, REVOKED);
   }
 
