@@ -129,7 +129,7 @@ describe('the keys of an issuer', () => {
     const waiting = await use(k1);
     expect(waiting).toMatchObject({ status: 503, headers: { 'retry-after': '5' } });
     expect(waiting.headers['www-authenticate']).toBeUndefined();
-    expect(reasons(0)).toContain('the keys of the issuer are unknown');
+    expect(reasons(0)).toContain('the keys of the issuer are unknown, or too many tokens are new');
     await corp.start();
     later(6);
     expect(await use(k1)).toMatchObject({ status: 200 });

@@ -135,7 +135,7 @@ const NO_KEYS: Rejected = {
   status: 503,
   reason: 'the token cannot be verified at the moment: retry later',
   headers: ['Retry-After', '5'],
-  cause: 'the keys of the issuer are unknown',
+  cause: 'the keys of the issuer are unknown, or too many tokens are new',
 };
 const OTHER_AUDIENCE = 'the token is for another audience';
 const ACTOR = 'a token with an actor does not count on the management listener';

@@ -367,6 +367,29 @@ describe('under other settings, a verified token', () => {
   });
 });
 
+test('keys are kept under other settings of their issuer, and not fetched again', async () => {
+  const requests: string[] = [];
+  const fetch = async ({ url }: { readonly url: string }) => {
+    requests.push(url);
+    return { status: 200, body: keySet(ec).text };
+  };
+  const parts = { publicUrl: PUBLIC_URL, fetch, now: () => NOW, report: () => {} };
+  const corp = { name: 'corp', issuer: ISSUER, jwks_url: `${ISSUER}/a` };
+  const settings = (more: object) => identitySettings({ tokens: [{ ...corp, ...more }] }).tokens;
+  const first = new Tokens(settings({}), parts);
+  const token = await signed();
+  expect(await verify(token, first)).toMatchObject({ kind: 'verified' });
+  const second = new Tokens(settings({ user: 'iss' }), parts, first);
+  expect(await verify(token, second)).toMatchObject({ authenticated: { principal: { id: `corp/${ISSUER}` } } });
+  expect(requests).toEqual([`${ISSUER}/a`]);
+  const third = new Tokens(settings({ jwks_url: `${ISSUER}/b` }), parts, second);
+  expect(await verify(token, third)).toMatchObject({ kind: 'verified' });
+  expect(requests).toEqual([`${ISSUER}/a`, `${ISSUER}/b`]);
+  // What was replaced is closed: its refreshes have ended.
+  expect(await verify(await signed({}, { kid: 'unknown' }), second)).toMatchObject({ kind: 'invalid' });
+  third.close();
+});
+
 describe('the ID token of a sign-in', () => {
   const SIGN_IN = { clientId: 'console', nonce: 'n1' };
   const ID = { aud: 'console', nonce: 'n1' };
