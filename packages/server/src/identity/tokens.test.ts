@@ -436,3 +436,9 @@ test('many new tokens wait for their turn, and too many are not verified', async
   expect(kinds).toEqual(new Set(['invalid', 'unavailable']));
   expect(await verify(await signed(), tokens)).toMatchObject({ kind: 'verified' });
 });
+
+test('what no issuer can verify is rejected at once: no promise of it is kept', async () => {
+  const tokens = open();
+  for (const token of ['a.b.c', await signed({ iss: 'https://other.example.com' })])
+    expect(tokens.verify(`Bearer ${token}`, token)).toMatchObject({ kind: 'invalid' });
+});

@@ -77,7 +77,7 @@ export class Tokens {
       return cached.token;
     }
     if (cached) this.#remove(id, cached);
-    return this.#pending.getOrInsertComputed(id, () => this.#verified(text, id));
+    return this.#pending.get(id) ?? this.#begin(text, id);
   }
 
   /** Verifies the ID token of a sign-in at the issuer with this name. It counts for the sign-in only. */
@@ -105,17 +105,21 @@ export class Tokens {
     for (const { keys } of this.#issuers) keys.close();
   }
 
-  async #verified(text: string, id: string): Promise<Verification> {
-    try {
-      const token = parseToken(text);
-      if ('kind' in token) return token;
-      const issuer = this.#issuers.find(({ settings }) => settings.issuer === token.issuer);
-      const verification = issuer ? await issuer.verify(token, accessTokenProblem(token)) : UNKNOWN_ISSUER;
-      if (verification.kind === 'verified') this.#add(id, { token: verification, characters: text.length });
-      return verification;
-    } finally {
-      this.#pending.delete(id);
-    }
+  /** Nothing is stored of what no issuer can verify: everybody can make any number of such tokens. */
+  #begin(text: string, id: string): Invalid | Promise<Verification> {
+    const token = parseToken(text);
+    if ('kind' in token) return token;
+    const issuer = this.#issuers.find(({ settings }) => settings.issuer === token.issuer);
+    if (!issuer) return UNKNOWN_ISSUER;
+    const pending = issuer
+      .verify(token, accessTokenProblem(token))
+      .then((verification) => {
+        if (verification.kind === 'verified') this.#add(id, { token: verification, characters: text.length });
+        return verification;
+      })
+      .finally(() => this.#pending.delete(id));
+    this.#pending.set(id, pending);
+    return pending;
   }
 
   #counts({ expiresAt, issuer, key }: VerifiedToken): boolean {
