@@ -7,6 +7,7 @@ import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startTestService, type TestService } from '../packages/server/testing/service.ts';
 import { listen } from './fixtures/http-server.ts';
+import { OpenRequest } from './fixtures/open-request.ts';
 import { startRawUpstream } from './fixtures/raw-upstream.ts';
 
 // Who is accepted on which listener, with the object `identity`: keys, headers of a trusted proxy, anonymous requests, roles.
@@ -182,6 +183,17 @@ describe('an MCP endpoint', () => {
     expect(await mcp('unknown', [])).toEqual(await mcp('finance', []));
     expect(await mcp('unknown', bearer(KEYS.finance))).toEqual(await mcp('hr', bearer(KEYS.finance)));
     expect(await mcp('unknown', bearer(KEYS.everywhere))).toMatchObject({ status: 404 });
+  });
+
+  it('answers a preflight without its body alike, too', async () => {
+    const preflights = ['finance', 'unknown'].map((name) => {
+      const { href } = new URL(`/${name}/mcp`, service.url());
+      return new OpenRequest(name, href, 'OPTIONS', { 'content-length': '5' }).write('{');
+    });
+    for (const preflight of preflights) {
+      await expect.poll(() => preflight.status).toBe(204);
+      preflight.close();
+    }
   });
 
   it('does not show a session to another principal', async () => {
