@@ -8,10 +8,17 @@ export interface FuzzBody {
   readonly ambiguous: boolean;
 }
 
-/** Maximum body size in bytes, as the document describes for status 413. */
-export const BODY_LIMIT = 1024 * 1024;
-/** That of a desired state. */
-export const STATE_LIMIT = 16 * BODY_LIMIT;
+const MIB = 1024 * 1024;
+/** Maximum body sizes of operations that have another one than the rest. */
+const LIMITS: ReadonlyMap<string, number> = new Map([
+  ['applyState', 16 * MIB],
+  ['replaceIdentity', 4 * MIB],
+]);
+
+/** Returns the maximum size of the body of an operation in bytes, as the document describes for status 413. */
+export function bodyLimit(operation: string | undefined): number {
+  return LIMITS.get(operation ?? '') ?? MIB;
+}
 
 /** The JSON text of a value. */
 export function asJson(value: unknown): FuzzBody {
@@ -63,8 +70,8 @@ const CORRUPTIONS: readonly Corruption[] = [
   (text, at) => splice(text, at, [0xed, 0xa0, 0x80]),
   (text, at) => splice(text, at, [0xc0, 0x80]),
   (text, at) => splice(text, at, [0]),
-  (text) => text.padEnd(BODY_LIMIT + 1),
-  (text) => text.replace('{', `{"padding":"${'x'.repeat(BODY_LIMIT)}",`),
+  (text) => text.padEnd(MIB + 1),
+  (text) => text.replace('{', `{"padding":"${'x'.repeat(MIB)}",`),
 ];
 
 /** Changes after which the meaning or validity of a text depends on the parser. */
@@ -82,7 +89,7 @@ export function malformed(values: fc.Arbitrary<unknown>): fc.Arbitrary<FuzzBody>
     { weight: 8, arbitrary: fc.constantFrom(...CORRUPTIONS).map((change) => ({ change, ambiguous: false })) },
     { weight: 1, arbitrary: fc.constantFrom(...AMBIGUITIES).map((change) => ({ change, ambiguous: true })) },
     // Whitespace around a text, up to the limit, changes nothing.
-    { weight: 1, arbitrary: fc.constant({ change: (text: string) => text.padEnd(BODY_LIMIT), ambiguous: false }) },
+    { weight: 1, arbitrary: fc.constant({ change: (text: string) => text.padEnd(MIB), ambiguous: false }) },
   );
   return fc.tuple(values, corruptions, fc.nat()).map(([value, { change, ambiguous }, at]) => {
     const whole = asJson(value);

@@ -14,7 +14,8 @@ export interface Parameter {
 export interface DocumentedResponse {
   /** JSON pointer to the schema of the body. */
   readonly schema: string;
-  readonly contentType: string;
+  /** Undefined for a response without a body. */
+  readonly contentType: string | undefined;
   /** Names of its required headers. */
   readonly headers: readonly string[];
 }
@@ -103,10 +104,13 @@ export class ApiDocument {
       method: method.toUpperCase(),
       path,
       collection: path.split('/{', 1)[0] ?? path,
-      parameters: parameters.map((each: unknown) => {
-        const parameter = object(each, pointer);
-        return { name: String(parameter.name), in: String(parameter.in), schema: object(parameter.schema, pointer) };
-      }),
+      parameters: parameters
+        .map((each: unknown) => {
+          const parameter = object(each, pointer);
+          return { name: String(parameter.name), in: String(parameter.in), schema: object(parameter.schema, pointer) };
+        })
+        // After it, each further request may be rejected.
+        .filter(({ name }) => name !== 'lock_out'),
       body:
         requestBody === undefined
           ? undefined
@@ -122,11 +126,10 @@ export class ApiDocument {
   #response(pointer: string): DocumentedResponse {
     const response = this.at(pointer);
     if (typeof response.$ref === 'string') return this.#response(response.$ref);
-    const [contentType] = Object.keys(object(response.content, pointer));
-    if (contentType === undefined) throw new Error(`${pointer}: no content`);
+    const [contentType] = Object.keys(object(response.content ?? {}, pointer));
     const headers = Object.entries(object(response.headers ?? {}, pointer));
     return {
-      schema: `${pointer}/content/${escapeKey(contentType)}/schema`,
+      schema: `${pointer}/content/${escapeKey(contentType ?? '')}/schema`,
       contentType,
       headers: headers.filter(([, header]) => object(header, pointer).required === true).map(([name]) => name),
     };

@@ -18,6 +18,12 @@ const LEGACY =
 /** Operations with the parameter `strict`. */
 const STRICT: ReadonlySet<string> = new Set(['replaceEvaluators', 'activateEvaluatorRevision']);
 
+/** Paths of the sign-in, which there is not here. */
+const SIGN_IN: ReadonlySet<string> = new Set(['signIn', 'completeSignIn']);
+
+/** Operations whose body has an identity. */
+const WITH_IDENTITY: ReadonlySet<string> = new Set(['replaceIdentity', 'applyState']);
+
 /** Operations on a selection of entries: by names or URIs, and by namespace or forward. */
 const SELECTIONS: ReadonlySet<string> = new Set(['enableTools', 'enableResources', 'enablePrompts']);
 
@@ -83,7 +89,12 @@ export function expectation(
   };
   switch (body.kind) {
     case 'invalid':
-      return only(`the body does not match its schema: ${body.reason}`, 400);
+      return only(
+        `the body does not match its schema: ${body.reason}`,
+        400,
+        // All that is wrong with an identity is said at once.
+        ...(WITH_IDENTITY.has(operation.id) ? [422] : []),
+      );
     case 'too-large':
       return only('the body is too large', 413);
     case 'unspecified':
@@ -95,6 +106,7 @@ export function expectation(
       if (SELECTIONS.has(operation.id)) return documented('the document does not describe which selections are valid');
       return documented('path and body match the document', 400);
     case 'none':
+      if (SIGN_IN.has(operation.id)) return only('there is no sign-in', 400);
       if (IN_WORDS.some((name) => accepts(name) && query.has(name))) {
         return documented('the document describes a parameter in words only');
       }

@@ -1,6 +1,6 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
-import { BODY_LIMIT, STATE_LIMIT } from './bodies.ts';
+import { bodyLimit } from './bodies.ts';
 import { type BodyVerdict, classifyBody } from './body-verdict.ts';
 import type { ApiDocument, DocumentedResponse, Operation } from './document.ts';
 import { EVENT_STREAM, eventStreamFaults } from './event-stream.ts';
@@ -51,10 +51,10 @@ export class ResponseChecker {
     const { statuses, reason } = expected;
     if (!statuses.has(status) && !this.#isUndocumentedRule(response)) faults.push(`status ${status}: ${reason}`);
     if (status === 405) faults.push(...allowFaults(response, methods));
-    const isBodiless = status === 204 || method === 'HEAD';
+    const documented = operation?.responses.get(status) ?? this.#document.general(status);
+    const isBodiless = status === 204 || method === 'HEAD' || (documented && documented.contentType === undefined);
     if (isBodiless && response.text !== '') faults.push('the response has a body');
     if (status === 204) return { operation, faults, json: undefined };
-    const documented = operation?.responses.get(status) ?? this.#document.general(status);
     if (expected.undocumented) return { operation, faults, json: undefined };
     if (!documented) faults.push(`status ${status} is not in the document`);
     else faults.push(...missingHeaders(response, documented));
@@ -74,7 +74,7 @@ export class ResponseChecker {
     if (documented?.contentType === EVENT_STREAM) {
       return { json: undefined, faults: [...faults, ...eventStreamFaults(response.text)] };
     }
-    if (documented && !documented.contentType.startsWith('application/json')) return { json: undefined, faults };
+    if (documented && !documented.contentType?.startsWith('application/json')) return { json: undefined, faults };
     try {
       const json: unknown = JSON.parse(response.text);
       const validate = documented && this.#validator(documented.schema);
@@ -94,8 +94,7 @@ export class ResponseChecker {
     // Operations without a body do not read one.
     const readsBody = operation === undefined || operation.responses.has(413);
     if (body === undefined || !readsBody) return { kind: 'none', reason: '' };
-    if (body.length > (operation?.id === 'applyState' ? STATE_LIMIT : BODY_LIMIT))
-      return { kind: 'too-large', reason: '' };
+    if (body.length > bodyLimit(operation?.id)) return { kind: 'too-large', reason: '' };
     if (!operation?.body) return { kind: 'none', reason: '' };
     if (body.length === 0 && !operation.body.required) return { kind: 'none', reason: '' };
     return classifyBody(body, ambiguous, this.#validator(operation.body.pointer));

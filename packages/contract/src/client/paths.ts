@@ -8030,7 +8030,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/html": string;
+                    "text/html; charset=utf-8": string;
                 };
             };
             403: components["responses"]["Forbidden"];
@@ -8040,7 +8040,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/html": string;
+                    "text/html; charset=utf-8": string;
                 };
             };
         };
@@ -8067,7 +8067,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/html": string;
+                    "text/html; charset=utf-8": string;
                 };
             };
             403: components["responses"]["Forbidden"];
@@ -8077,7 +8077,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/html": string;
+                    "text/html; charset=utf-8": string;
                 };
             };
         };

@@ -103,7 +103,7 @@ const RETURN_TO = {
 
 /** A path that browsers are led to, and from there to another one. */
 function redirectItem(operationId: string, summary: string, parameters: readonly object[] = []) {
-  const page = { content: { 'text/html': { schema: { type: 'string' } } } };
+  const page = { content: { 'text/html; charset=utf-8': { schema: { type: 'string' } } } };
   return {
     get: {
       operationId,
