@@ -82,4 +82,12 @@ describe.each(eras)('a tool that only apps see, with a prefix (%s)', (era) => {
     }
     expect(upstream.count('tools/call')).toBe(0);
   });
+
+  it('is not found while its forward is blocked', async () => {
+    const upstream = await withTools(toolText('refresh', APP));
+    const url = await register(upstream.url, { prefix: 'crm_' });
+    expect((await relay.service.manage('PUT', `/blocks/forward:${namespaceOf(url)}`)).status).toBe(200);
+    for (const name of ['refresh', 'crm_refresh']) expect(errorOf(await call(url, name))).toEqual(notFound(name));
+    expect(upstream.count('tools/call')).toBe(0);
+  });
 });

@@ -2,6 +2,7 @@ import { parseJson } from '@sluice/protocol/json/parse';
 import { memberText } from '@sluice/protocol/json/text';
 import { editRequest, type RequestMessage } from '@sluice/protocol/mcp/message';
 import type { NamespaceState } from '../registry/snapshot.ts';
+import { visibleEntries } from './access.ts';
 
 /**
  * Returns a call of an app's own tool as a call of the tool under the name that it is served with; undefined for other calls.
@@ -10,14 +11,15 @@ import type { NamespaceState } from '../registry/snapshot.ts';
  *
  * Only one forward may have a tool of that name, served or not: another one's HTML could mean that.
  */
-export function appToolCall(message: RequestMessage, { indexes }: NamespaceState): RequestMessage | undefined {
-  const { tool: tools } = indexes;
+export function appToolCall(message: RequestMessage, namespace: NamespaceState): RequestMessage | undefined {
+  const { tool: tools } = namespace.indexes;
   const { name } = message.params;
   if (typeof name !== 'string' || tools.owner(name)) return undefined;
   const candidates = tools.renamedFrom(name);
   if (new Set(candidates.map(({ discovered }) => discovered?.forward)).size !== 1) return undefined;
+  const visible = visibleEntries(namespace, 'tool');
   // Copies are tools of others.
-  const tool = candidates.find((entry) => !entry.discovered?.copied && tools.served(entry.key) === entry);
+  const tool = candidates.find((entry) => !entry.discovered?.copied && visible.served(entry.key) === entry);
   if (!tool?.rendered.some(({ json }) => isForAppsOnly(json))) return undefined;
   const given = message.paramMembers.find(({ key }) => key === 'name');
   return given && editRequest(message, [{ ...given, text: JSON.stringify(tool.key) }]);

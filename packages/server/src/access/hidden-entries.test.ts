@@ -59,6 +59,9 @@ const MECHANISMS: Readonly<Record<string, (forward: string) => Promise<void>>> =
     for (const kind of KINDS) await manage('DELETE', `/${kind}/hide?namespace=${namespace}`);
     await manage('DELETE', `/resources/hidden?namespace=${namespace}`);
   },
+  'of a forward that is blocked': async (forward) => {
+    await manage('PUT', `/blocks/forward:${forward}`);
+  },
   'of another forward that was removed': async (forward) => {
     await manage('DELETE', `/forwards/${forward}`);
   },
