@@ -128,12 +128,14 @@ export class Identity {
     this.isSuspended = true;
   }
 
-  /** Whether the caller of a management request could administer by other settings, by which its own credential is verified. */
-  async administers(settings: IdentitySettings, { head, authenticated }: Caller): Promise<boolean> {
+  /**
+   * Whether the caller of a management request could administer by other settings, which are applied to the same request: a credential
+   * in it that did not count until now may be rejected then, whatever has proven the caller.
+   */
+  async administers(settings: IdentitySettings, { head }: Pick<Caller, 'head'>): Promise<boolean> {
     const other = new ConfiguredIdentity(settings, this.#parts);
     const listener = { served: 'management', namespaceOf: () => undefined } as const;
-    const again = other.reassess(authenticated, 'management', undefined);
-    const [found] = await Promise.allSettled([again ?? other.authenticate(listener, head)]);
+    const [found] = await Promise.allSettled([other.authenticate(listener, head)]);
     other.close();
     if (found.status === 'rejected' || found.value.kind === 'rejected') return false;
     return other.may(found.value.principal, 'administer');

@@ -63,6 +63,19 @@ test('they count for the next request, also of who could administer before', asy
   expect((await get('', successor)).status).toBe(200);
 });
 
+test('a credential beside the headers of a proxy, which counts with the new settings only, locks its caller out', async (context) => {
+  const proxy = { trusted: ['127.0.0.1/32'], groups: 'x-forwarded-groups' };
+  const roles = { admin: ['proxy/admins'] };
+  const { api } = await start(context, { configured: parsed({ proxy, roles }) });
+  const put = (identity: object) =>
+    api.call('PUT', PATH, { identity }, { ...HEADERS, ...bearer('a-token-that-the-proxy-adds') });
+  expect((await put({ proxy, roles, keys: KEYS })).error).toMatchObject({
+    details: [{ path: 'identity.roles.admin' }],
+  });
+  expect((await put({ proxy: { ...proxy, ignore_authorization: true }, roles, keys: KEYS })).status).toBe(200);
+});
+const HEADERS = { 'x-forwarded-user': 'ann', 'x-forwarded-groups': 'admins' };
+
 test.for([
   ['auditor', AUDITOR, 200, 403],
   ['operator', OPERATOR, 403, 403],
