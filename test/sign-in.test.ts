@@ -466,6 +466,14 @@ describe('a refresh', () => {
   });
 });
 
+it('a sign-in does not count at another issuer that has the name of its own', async () => {
+  const cookie = await signIn('ann');
+  issuer.close();
+  issuer = await startSignInIssuer();
+  await restart();
+  expect((await send('/api/v1/tools', { cookie })).status).toBe(401);
+});
+
 it('a sign-in leaves no credential in the log', async () => {
   const { back, cookie } = await begin('ann');
   const { cookies } = await complete(back, cookie);

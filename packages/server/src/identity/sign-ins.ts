@@ -51,7 +51,7 @@ export function isFromConsole({ 'sec-fetch-site': site }: ReceivedHead['headers'
 /** Reads the principals of sign-ins, by the settings of their issuers. */
 export class SignInReader {
   readonly #signIns: SignIns | undefined;
-  readonly #readers: ReadonlyMap<string, ReturnType<typeof claimReader>>;
+  readonly #readers: ReadonlyMap<string, { readonly issuer: string; readonly read: ReturnType<typeof claimReader> }>;
   /** By the sign-in, which is another object once its claims have changed. */
   readonly #read = new WeakMap<SignIn, Authenticated | Rejected>();
 
@@ -60,7 +60,10 @@ export class SignInReader {
     const names = issuers.map(({ name }) => name);
     const used = issuers.filter(({ sign_in: client }) => client !== undefined);
     this.#readers = new Map(
-      used.map((issuer) => [issuer.name, claimReader(issuer, createSource(issuer.name, issuer.bare, names))]),
+      used.map((settings) => {
+        const { name, bare, issuer } = settings;
+        return [name, { issuer, read: claimReader(settings, createSource(name, bare, names)) }];
+      }),
     );
   }
 
@@ -79,9 +82,10 @@ export class SignInReader {
     return found.kind === 'authenticated' ? found : undefined;
   }
 
-  /** Returns the principal of a sign-in. */
+  /** Returns the principal of a sign-in. One at an earlier issuer with the name of another one proves nothing there. */
   principalOf({ issuer, claims }: Pick<SignIn, 'issuer' | 'claims'>): Principal | Invalid {
-    return this.#readers.get(issuer)?.(claims) ?? NO_ISSUER;
+    const reader = this.#readers.get(issuer);
+    return reader && reader.issuer === claims.iss ? reader.read(claims) : NO_ISSUER;
   }
 
   #authenticated(signIn: SignIn | null): Authenticated | Rejected {

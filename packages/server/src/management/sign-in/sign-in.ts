@@ -154,9 +154,9 @@ export class ConsoleSignIn {
   async end(id: string): Promise<boolean> {
     const ended = await this.stored.end(id);
     if (!ended) return false;
-    const issuer = this.#issuer();
+    const issuer = this.#issuerOf(ended.signIn);
     const { refreshToken } = ended;
-    if (issuer?.name !== ended.issuer || refreshToken === undefined) return true;
+    if (!issuer || refreshToken === undefined) return true;
     try {
       await this.#client(issuer).revoke(refreshToken);
     } catch (error) {
@@ -167,6 +167,12 @@ export class ConsoleSignIn {
 
   #issuer(): SignInIssuer | undefined {
     return signInIssuer(this.#parts.identity().settings?.tokens);
+  }
+
+  /** Returns the issuer of a sign-in, the only one that may get its refresh token; undefined if people sign in elsewhere now. */
+  #issuerOf({ issuer: name, claims }: SignIn): SignInIssuer | undefined {
+    const issuer = this.#issuer();
+    return issuer?.name === name && issuer.issuer === claims.iss ? issuer : undefined;
   }
 
   #client(issuer: SignInIssuer): IssuerClient {
@@ -198,9 +204,10 @@ export class ConsoleSignIn {
     return { claims, principal: authenticated.principal, refreshToken, expiresIn };
   }
 
-  async #refresh({ issuer: name, claims }: SignIn, refreshToken: string): Promise<Refreshed> {
-    const issuer = this.#issuer();
-    if (issuer?.name !== name) return 'ended';
+  async #refresh(signIn: SignIn, refreshToken: string): Promise<Refreshed> {
+    const { issuer: name, claims } = signIn;
+    const issuer = this.#issuerOf(signIn);
+    if (!issuer) return 'ended';
     let tokens: TokenResponse | undefined;
     try {
       tokens = await this.#client(issuer).refresh(refreshToken);

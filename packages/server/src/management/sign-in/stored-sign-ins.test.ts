@@ -96,7 +96,7 @@ describe('a sign-in', () => {
   it('has ended once it was ended, which returns its refresh token', async () => {
     const value = await signIns.add('corp', proven([], 'token-1'), HOUR);
     const id = signIns.idIn(cookies(value)) ?? '';
-    expect(await signIns.end(id)).toEqual({ issuer: 'corp', refreshToken: 'token-1' });
+    expect(await signIns.end(id)).toMatchObject({ signIn: { issuer: 'corp' }, refreshToken: 'token-1' });
     expect(signIns.find(cookies(value))).toBeNull();
     expect(await signIns.end(id)).toBeUndefined();
   });

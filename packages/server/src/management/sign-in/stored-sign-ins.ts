@@ -151,14 +151,14 @@ export class StoredSignIns implements SignIns {
     return value;
   }
 
-  /** Ends a sign-in. Returns its refresh token and issuer, if there was one; it has ended on all replicas then. */
-  async end(id: string): Promise<{ readonly issuer: string; readonly refreshToken: string | undefined } | undefined> {
+  /** Ends a sign-in. Returns it with its refresh token, if there was one; it has ended on all replicas then. */
+  async end(id: string): Promise<{ readonly signIn: SignIn; readonly refreshToken: string | undefined } | undefined> {
     let ended: StoredSignIn | undefined;
     await this.#records.update(id, (before) => {
       ended = before;
       return before && null;
     });
-    return ended && { issuer: ended.issuer, refreshToken: this.#unsealed(ended) };
+    return ended && { signIn: ended, refreshToken: this.#unsealed(ended) };
   }
 
   /** Asks the issuer, unless another process does. Resolves with null if the sign-in has ended. */
