@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { lstat, mkdtemp, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -217,9 +217,18 @@ test('a key that is made on the machine of the service recovers the access of ad
     data: { actor: 'recovery/admin', identity: SETTINGS },
   });
   expect(service.log.join('\n')).not.toContain(key);
-  // A later key replaces it.
+  // A later key replaces it, and no link: the folder may belong to another user than the one who makes the key.
+  const elsewhere = join(path, 'elsewhere');
+  await writeFile(elsewhere, 'unchanged');
+  for (const name of ['recovery.json', 'recovery.json.tmp']) {
+    await rm(join(data, name), { force: true });
+    await symlink(elsewhere, join(data, name));
+  }
   await run(['admin', 'recover', '--data-folder', data], scriptedTerminal());
   expect((await send(service, { path: '/identity', key })).status).toBe(401);
+
+  expect(await readFile(elsewhere, 'utf8')).toBe('unchanged');
+  expect((await lstat(stored)).isFile()).toBe(true);
 
   const missing = scriptedTerminal();
   expect(await run(['admin', 'recover', '--data-folder', path], missing)).toBe(1);

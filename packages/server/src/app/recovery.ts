@@ -1,11 +1,12 @@
-import { chown, readdir, stat } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
+import { open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createServiceKey, hashServiceKey } from '@sluice/contract/service-key';
 import { z } from 'zod';
 import { ConfigError } from '../http/settings.ts';
 import { RECOVERY_MS, type RecoveryParts } from '../identity/recovery.ts';
 import { Collection } from '../registry/store/collection.ts';
-import { diskFiles, errorCode, ifExists, replaceFile } from '../registry/store/files.ts';
+import { errorCode, ifExists } from '../registry/store/files.ts';
 import { Database, type DatabaseSettings } from '../registry/store/postgres/database.ts';
 import { ReplicatedLog } from '../registry/store/postgres/replicated-log.ts';
 import { inspect } from '../registry/store/postgres/schema.ts';
@@ -48,11 +49,21 @@ export async function recoverInFolder(folder: string): Promise<NewRecoveryKey> {
     throw new StoreError(`${folder} has no ${RECORDS_FILE}: expected the data folder of a service`);
   }
   const { key, ...record } = createKey();
-  const path = join(folder, RECOVERY_FILE);
-  await replaceFile(diskFiles(), path, [JSON.stringify(record)]);
-  // The service may run as another user, who owns its folder.
+  // The service may run as another user, who owns its folder. No link there may lead root elsewhere: the file is a new one.
   const { uid, gid } = await stat(folder);
-  if (process.getuid?.() === 0) await chown(path, uid, gid);
+  const temporary = join(folder, `${RECOVERY_FILE}.${randomUUID()}`);
+  const file = await open(temporary, 'wx', 0o600);
+  try {
+    await file.writeFile(JSON.stringify(record));
+    if (process.getuid?.() === 0) await file.chown(uid, gid);
+    await file.sync();
+    await rename(temporary, join(folder, RECOVERY_FILE));
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw error;
+  } finally {
+    await file.close();
+  }
   return { key, expiresAt: record.expires_at };
 }
 
