@@ -98,8 +98,9 @@ export class StoredBlocks {
       const now = this.#now();
       return { since: before && isActive(before, now) ? before.since : now, ...block };
     });
-    const { until, reason, by } = block;
-    this.#options.log?.info('blocked', { id, until: until && new Date(until).toISOString(), reason, by });
+    // Without the reason: more people read the log.
+    const { until, by } = block;
+    this.#options.log?.info('blocked', { id, until: until && new Date(until).toISOString(), by });
     await this.#ending;
     return await this.#records.confirm();
   }

@@ -46,8 +46,16 @@ test('requests of a blocked principal are 401 with a constant reason, whose caus
   expect(rejected.headers['www-authenticate']).toBe('Bearer error="invalid_token"');
   expect(rejected.text).not.toContain('secret reason');
   expect(api.log.join('\n')).toContain('the principal is blocked');
+  expect(api.log.join('\n')).not.toContain('secret reason');
   await api.call('DELETE', '/api/v1/blocks/viewer');
   expect((await api.call('GET', '/api/v1/tools', undefined, as('viewer'))).status).toBe(200);
+});
+
+test('the way to recover the access of administrators is not blocked', async (context) => {
+  const api = await startApi(context, SETTINGS);
+  const answer = await api.call('PUT', '/api/v1/blocks/recovery%2Fadmin?lock_out=allow');
+  expect(answer).toMatchObject({ status: 422, error: { message: expect.stringContaining('recovers the access') } });
+  expect((await api.call('GET', '/api/v1/blocks')).data).toEqual([]);
 });
 
 test('blocks of forwards are the operator’s, those of principals the admin’s', async (context) => {

@@ -1,5 +1,6 @@
 import { type Block as BlockBody, durationMs, operations, type Right } from '@sluice/contract';
 import { type Block, blockedForward } from '../identity/blocks.ts';
+import { RECOVERY_GROUP } from '../identity/roles.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import type { ManagementContext } from './context.ts';
 import { dataResponse, listResponse } from './responses.ts';
@@ -8,6 +9,9 @@ import type { ApiRequest, Router } from './router.ts';
 
 /** Longest id, in bytes: that of a principal with its prefix, or the name of a forward. */
 const MAX_ID_BYTES = 1_100;
+
+/** The last way to lift blocks, which ends by itself. */
+const RECOVERY = `invalid block: ${RECOVERY_GROUP} recovers the access of administrators on the machine of the service`;
 
 /** `/api/v1/blocks`. */
 export function blockRoutes(router: Router, { storedBlocks, registry }: ManagementContext): void {
@@ -35,6 +39,7 @@ export function blockRoutes(router: Router, { storedBlocks, registry }: Manageme
     if (forward !== undefined && !registry.current.forwards.has(forward)) {
       throw new OperationError('UNPROCESSABLE', `invalid block: forward not found: ${forward}`);
     }
+    if (id === RECOVERY_GROUP) throw new OperationError('UNPROCESSABLE', RECOVERY);
     if (id === principal.id && query('lock_out') !== 'allow') {
       const what = `${id} is the caller, who could not unblock himself: repeat with ?lock_out=allow to block him`;
       throw new OperationError('CONFLICT', what);
