@@ -309,3 +309,13 @@ test('a namespace that is bound to a conversation is deleted by administrators o
   expect((await call('admin', 'DELETE', '/api/v1/namespaces/x')).status).toBe(200);
   expect((await call('admin', 'GET', '/api/v1/evaluators/namespaces')).data).toEqual({});
 });
+
+test('what a caller gets is in no cache, unless the response says otherwise', async (context) => {
+  const own = await startApi(context, SETTINGS);
+  for (const path of ['/api/v1/tools', '/api/v1/session', '/api/v1/unknown'])
+    expect((await own.call('GET', path, undefined, { 'x-caller': 'viewer' })).headers['cache-control'], path).toBe(
+      'no-store',
+    );
+  const open = await startApi(context);
+  expect((await open.call('GET', '/api/v1/tools')).headers['cache-control']).toBeUndefined();
+});

@@ -141,6 +141,8 @@ interface Target {
   readonly route: Route | undefined;
 }
 
+/** What a person may read must not be in the cache of a browser or proxy when somebody else uses that. */
+const NO_STORE = { 'cache-control': 'no-store' };
 /** Methods whose bodies are read; those of others are discarded. */
 const METHODS_WITH_BODY: ReadonlySet<string | undefined> = new Set(['POST', 'PUT', 'PATCH', 'DELETE', 'QUERY']);
 const MAX_BODY_BYTES = 1024 * 1024;
@@ -378,7 +380,7 @@ export class Management {
     // The client disconnected while the response was made, or its body took too long.
     if (response.destroyed || response.headersSent) return void (isStream && body.destroy());
     const length = isStream || status === 204 ? undefined : { 'content-length': String(Buffer.byteLength(body)) };
-    const lines = Object.entries({ ...this.#cors, ...headers, ...length }).flat();
+    const lines = Object.entries({ ...this.#cors, ...(this.#options.may && NO_STORE), ...headers, ...length }).flat();
     response.writeHead(status, [...lines, ...cookies.flatMap((cookie) => ['set-cookie', cookie])]);
     if (!isStream) return void response.end(body);
     if (head.method === 'HEAD') {
