@@ -58,6 +58,9 @@ describe('a login without options', () => {
   it('is one with a code at the identity provider that the service names', async () => {
     const login = await sluice(['auth', 'login'], withCode);
     expect([login.code, login.out]).toEqual([0, `logged in to ${service.management} as corp/ann\n`]);
+    expect(login.err).toContain(
+      `${service.management} names the identity provider ${issuer.url}, and gets your access token (client sluice-console)\nOpen `,
+    );
     expect(await sluice(['namespaces', 'list'])).toMatchObject({ code: 0 });
     const stored = JSON.parse(await readFile(join(folder, 'sluice', 'credentials.json'), 'utf8')).hosts[
       service.management

@@ -6,6 +6,7 @@ import { Exit, Failure } from '../failure.ts';
 import { createFetch } from '../http/fetch.ts';
 import { parseAccessToken } from '../options.ts';
 import type { Terminal } from '../terminal/terminal.ts';
+import { sanitizeLine } from '../terminal/text.ts';
 import { isExpired, readStoredToken } from './access-token.ts';
 import type { Credential, Login } from './credential.ts';
 import { openCredentialStore } from './credential-store.ts';
@@ -148,6 +149,8 @@ async function logInAt(client: OAuthClient, { device, browser }: LoginOptions, c
   const { terminal } = context;
   const provider = await import('./identity-provider.ts');
   const send = await createFetch(context.options(), terminal);
+  const notice = `${context.options().host} names the identity provider ${client.issuer}, and gets your access token (client ${client.clientId})`;
+  terminal.stderr.write(`${sanitizeLine(notice)}\n`);
   const logIn = device ? provider.logInWithDevice : browser ? provider.logInWithBrowser : provider.logInInteractively;
   const login = await logIn(client, terminal, send);
   const session = await readSession(context, login.accessToken);
