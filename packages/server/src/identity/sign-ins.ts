@@ -34,6 +34,12 @@ export interface SignIns {
   find(cookies: readonly string[] | undefined): SignIn | undefined | null | Promise<SignIn | null>;
 }
 
+/**
+ * A sign-in in use is confirmed at its issuer after this time at the latest. A request does that, so that no stream may last longer: its
+ * client opens it again.
+ */
+export const MAX_UNCONFIRMED_MS = 5 * 60 * 1_000;
+
 const NO_ISSUER = invalid('the issuer of the sign-in is unknown');
 const ENDED: Rejected = {
   kind: 'rejected',

@@ -81,4 +81,22 @@ describe('long streams', () => {
     streams.endAll();
     expect([...ended(), vi.getTimerCount()]).toEqual([1, 1, 1, 1, 0, 0]);
   });
+
+  it('of a sign-in end when it is to be confirmed at its issuer, which the next request does', () => {
+    vi.setSystemTime(0);
+    const streams = new OpenStreams();
+    const of = (expiresAt: number) => ({
+      ...stream(),
+      by: authenticated(createUser('ann', 'corp'), { kind: 'sign_in', id: 'id' }, expiresAt),
+    });
+    const [long, short] = [of(12 * 60 * 60 * 1_000), of(60_000)];
+    for (const each of [long, short]) streams.add(each);
+    const ended = () => [long, short].map(({ counts }) => counts.ended);
+    vi.advanceTimersByTime(60_000);
+    expect(ended()).toEqual([0, 1]);
+    vi.advanceTimersByTime(4 * 60_000 - 1);
+    expect(ended()).toEqual([0, 1]);
+    vi.advanceTimersByTime(1);
+    expect(ended()).toEqual([1, 1]);
+  });
 });

@@ -1,6 +1,7 @@
 import { INVALID_REQUEST } from '@sluice/protocol/mcp/constants';
 import { rpcError } from '../http/outcome.ts';
 import type { Authenticated } from '../identity/authenticator.ts';
+import { MAX_UNCONFIRMED_MS } from '../identity/sign-ins.ts';
 
 /** Response to a request for a stream of a client that accepts none. */
 export const NO_EVENT_STREAMS = rpcError(INVALID_REQUEST, 'header Accept must name text/event-stream', 406);
@@ -21,9 +22,11 @@ export interface OpenStream {
 /** Longest time of a timer. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** Calls `end` when the credential of a request expires. Returns a function that prevents it. */
-export function endAtExpiry({ expiresAt }: Pick<Authenticated, 'expiresAt'>, end: () => void): () => void {
-  if (expiresAt === undefined) return () => {};
+/** Calls `end` when the credential of a request expires, or is to be confirmed. Returns a function that prevents it. */
+export function endAtExpiry(by: Pick<Authenticated, 'expiresAt' | 'proof'>, end: () => void): () => void {
+  const confirmed = by.proof.kind === 'sign_in' ? Date.now() + MAX_UNCONFIRMED_MS : Number.POSITIVE_INFINITY;
+  const expiresAt = Math.min(by.expiresAt ?? Number.POSITIVE_INFINITY, confirmed);
+  if (expiresAt === Number.POSITIVE_INFINITY) return () => {};
   let timer: NodeJS.Timeout;
   const wait = () => {
     const ms = expiresAt - Date.now();

@@ -5,7 +5,7 @@ import type { JsonObject } from '@sluice/protocol/json/parse';
 import type { TokenSealer } from '@sluice/protocol/seal';
 import { z } from 'zod';
 import { type OwnCookie, ownCookie } from '../../identity/own-cookies.ts';
-import type { SignIn, SignIns } from '../../identity/sign-ins.ts';
+import { MAX_UNCONFIRMED_MS, type SignIn, type SignIns } from '../../identity/sign-ins.ts';
 import { Collection } from '../../registry/store/collection.ts';
 import type { RecordLog } from '../../registry/store/record-log.ts';
 
@@ -52,8 +52,6 @@ export interface StoredSignInsOptions {
 const MAX_PER_PERSON = 20;
 const MAX_SIGN_INS = 10_000;
 
-/** Changed groups count after this time at the latest, while the sign-in is in use. */
-const MAX_REFRESH_MS = 5 * 60 * 1_000;
 const MIN_REFRESH_MS = 10 * 1_000;
 /** Pause after a refresh that has failed. */
 const RETRY_MS = 30 * 1_000;
@@ -202,7 +200,7 @@ export class StoredSignIns implements SignIns {
 
   #stored({ claims, refreshToken, expiresIn = Number.POSITIVE_INFINITY }: Proven) {
     const now = this.#now();
-    const delay = Math.max(MIN_REFRESH_MS, Math.min(expiresIn * 1_000, MAX_REFRESH_MS));
+    const delay = Math.max(MIN_REFRESH_MS, Math.min(expiresIn * 1_000, MAX_UNCONFIRMED_MS));
     const next = refreshToken !== undefined && { refreshToken: this.#sealed(refreshToken), refreshAt: now + delay };
     return { claims, refreshedAt: now, ...next };
   }
