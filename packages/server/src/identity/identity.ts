@@ -36,6 +36,8 @@ export interface IdentityOptions {
 /** Decides who makes the requests to a listener, always by the active settings. A promise counts unless they were replaced. */
 export interface ListenerIdentity extends ServedListener {
   readonly authenticate: Authenticate;
+  /** See {@link Identity.reassess}; for a request with this target. */
+  readonly reassess: (by: Authenticated, target: string) => Authenticated | undefined;
   /**
    * Headers that the parser takes out of each request, in lower case; undefined without `identity`. Another set once the settings
    * are replaced.
@@ -167,6 +169,7 @@ export class Identity {
     return {
       ...listener,
       authenticate: (head) => this.#active.authenticate(listener, head),
+      reassess: (by, target) => this.reassess(by, served, namespaceOf(target)),
       get credentialHeaders() {
         return served === 'management' ? active().managementHeaders : active().receivedHeaders;
       },

@@ -1,5 +1,4 @@
 import { type Evaluator, type ListedEvaluator, operations } from '@sluice/contract';
-import type { Principal } from '../identity/principal.ts';
 import type { UpdateOptions, UpdateResult } from '../policy/evaluators.ts';
 import { OperationError } from '../registry/operation-error.ts';
 import type { ExpectedRevision } from '../registry/store/revisions.ts';
@@ -61,17 +60,19 @@ interface UpdateRequest extends ApiRequest<'strict'> {
 
 /** The expected active revision, and who changes it. OperationError BAD_REQUEST for an invalid `If-Match`. */
 function optionsOf(request: UpdateRequest): UpdateOptions {
-  const { principal, query, body } = request;
-  return { ...updateOptionsOf(principal, query('strict')), ...expectedOf(request, body) };
+  return { ...updateOptionsOf(request), ...expectedOf(request, request.body) };
 }
 
 /** Who changes the evaluators, and whether all have to be loadable: the value of `?strict=`. */
-export function updateOptionsOf(
-  principal: Principal,
-  strict: string | undefined,
-): Omit<UpdateOptions, keyof ExpectedRevision> {
+export function updateOptionsOf({
+  principal,
+  query,
+  requireStill,
+}: Pick<ApiRequest<'strict'>, 'principal' | 'query' | 'requireStill'>): Omit<UpdateOptions, keyof ExpectedRevision> {
+  const strict = query('strict');
   return {
     actor: actorOf(principal),
     strict: strict === undefined ? undefined : strict === 'true',
+    requireStill: () => requireStill('administer'),
   };
 }

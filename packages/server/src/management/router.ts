@@ -27,6 +27,8 @@ export interface ApiRequest<Parameter extends string> {
   readonly origin: ChangeOrigin;
   /** Whether the principal has a right that a part of the request or response requires, besides that of the operation. */
   may(right: Right): boolean;
+  /** Throws OperationError FORBIDDEN once the caller is blocked, or has this right no more: for a change that has waited. */
+  requireStill(right: Right): void;
   /** A query parameter, the first one when it is repeated. Unknown parameters are ignored. */
   query(parameter: Parameter): string | undefined;
 }

@@ -225,6 +225,13 @@ export class Management {
     return may === undefined || may(principal, right);
   }
 
+  #requireStill({ authenticated, head }: McpExchange, right: Right): void {
+    const { identity, storedBlocks } = this.#options;
+    const by = identity.reassess ? identity.reassess(authenticated, head.target) : authenticated;
+    if (by && !storedBlocks.blocks.isBlocked(by.principal) && this.#may(by.principal, right)) return;
+    throw new OperationError('FORBIDDEN', `${missingRight(right)} any more`);
+  }
+
   #withoutPrefix(target: string): string {
     const { consoleUrl } = this.#options.config;
     return consoleUrl ? withoutPrefix(target, consoleUrl) : target;
@@ -346,6 +353,7 @@ export class Management {
       name: route.name,
       origin: { actor: principal, reason: route.operation },
       may: (right: Right) => this.#may(principal, right),
+      requireStill: (right: Right) => this.#requireStill(exchange, right),
       query: (parameter: string) => query.get(parameter) ?? undefined,
     };
     const handle = () =>

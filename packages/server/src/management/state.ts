@@ -64,7 +64,7 @@ export function stateRoutes(router: Router, context: ManagementContext): void {
     const updated = await update(policy?.updated);
     const replaced = await identity.replace();
     const { value, unconfirmed } = await registry.commit(apply, origin);
-    const deleted = await update(policy?.remaining);
+    const deleted = await update(policy?.remaining, true);
     await Promise.all((state.forwards ?? []).map(({ name }) => forwards.settled(name)));
     return stateResponse(value, {
       warnings: [...updated.warnings, ...deleted.warnings],
@@ -91,14 +91,15 @@ type EvaluatorResult = Pick<UpdateResult, 'warnings' | 'unconfirmed'>;
 
 /** Returns a function that replaces the evaluators, unless others have changed them since the revision `active`. */
 function evaluatorUpdates(
-  { principal, query }: ApiRequest<'strict'>,
+  request: ApiRequest<'strict'>,
   { evaluators, active }: { readonly evaluators: Evaluators; readonly active: number },
-): (list: readonly Evaluator[] | undefined) => Promise<EvaluatorResult> {
+): (list: readonly Evaluator[] | undefined, isLast?: boolean) => Promise<EvaluatorResult> {
   let expectedRevision = active;
-  return async (list) => {
+  return async (list, isLast = false) => {
     if (!list) return { warnings: [], unconfirmed: [] };
-    const options = { ...updateOptionsOf(principal, query('strict')), expectedRevision };
-    const result = await evaluators.replace(list, options);
+    const options = { ...updateOptionsOf(request), expectedRevision };
+    // The same change has replaced the identity, by which its caller need not be admin any more.
+    const result = await evaluators.replace(list, isLast ? { ...options, requireStill: undefined } : options);
     expectedRevision = result.set.revision;
     return result;
   };

@@ -46,6 +46,8 @@ export interface UpdateOptions extends ExpectedRevision {
   readonly actor: string | undefined;
   /** Whether to reject evaluators whose action cannot be loaded instead of skipping them; the default if undefined. */
   readonly strict?: boolean | undefined;
+  /** Throws once the caller may not make the update any more, which may wait for others and for actions that are loaded. */
+  readonly requireStill?: (() => void) | undefined;
 }
 
 /** Result of an update. */
@@ -224,7 +226,7 @@ export class Evaluators {
   async #submit({
     evaluators,
     content,
-    options: { actor, strict = this.#options.strict ?? false },
+    options: { actor, strict = this.#options.strict ?? false, requireStill },
     recorded = this.#componentsOf(),
     outside = [],
     skippable,
@@ -250,6 +252,7 @@ export class Evaluators {
     }
     const skips = [...evaluators.flatMap(({ name }, index) => invalidWarning(name, invalid[index])), ...warnings];
     const skipped = skippedNames(skips, loaded);
+    requireStill?.();
     await this.history.activate({ ...revision, skipped, components: componentsOf(loaded) });
     this.#logSkipped(skips);
     const unreachable = this.#activate(loaded, skipped);

@@ -46,6 +46,8 @@ export interface IdentityChange extends ExpectedRevision {
   readonly caller: Caller;
   /** Otherwise the caller must be admin by the new settings. */
   readonly mayLockOut: boolean;
+  /** Throws once the caller may not make the change any more, which may wait for others and for a token issuer. */
+  readonly requireStill: () => void;
 }
 
 /**
@@ -145,6 +147,7 @@ export class IdentityRevisions {
       if (error instanceof OperationError) await this.history.reject({ content, actor }, error.message);
       throw error;
     }
+    change.requireStill();
     await this.history.activate({ content, actor });
     await this.#activate(settings, caller.authenticated);
     const revision = this.#revision;

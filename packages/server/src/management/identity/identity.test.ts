@@ -1,6 +1,6 @@
 import { identity as schema } from '@sluice/contract';
 import { createServiceKey, hashServiceKey } from '@sluice/contract/service-key';
-import { describe, expect, type TestContext, test } from 'vitest';
+import { describe, expect, type TestContext, test, vi } from 'vitest';
 import { Identity } from '../../identity/identity.ts';
 import { type ApiSettings, startApi } from '../api.fixture.ts';
 
@@ -243,3 +243,21 @@ describe('a desired state', () => {
 function parsed(settings: object) {
   return schema.parse(settings);
 }
+
+test('a change that waits is not made once its caller is blocked', async (context) => {
+  const identity = new Identity(undefined);
+  const other = createServiceKey();
+  const settings = { ...SETTINGS, keys: [...KEYS, keyOf('other', other, { groups: ['admin'] })] };
+  const { put, get, api } = await start(context, { identity, configured: parsed(settings) });
+  const [waits, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<boolean>()];
+  vi.spyOn(identity, 'administers').mockImplementation(() => {
+    waits.resolve();
+    return gate.promise;
+  });
+  const change = put({ ...SETTINGS, roles: { admin: ['keys/admin', 'keys/operator'] } });
+  await waits.promise;
+  expect((await api.call('PUT', '/api/v1/blocks/keys%2Fadmin', {}, bearer(other))).status).toBe(200);
+  gate.resolve(true);
+  expect(await change).toMatchObject({ status: 403, error: { message: expect.stringContaining('any more') } });
+  expect(await get('', AUDITOR)).toMatchObject({ status: 200, headers: { etag: '"1"' } });
+});

@@ -50,11 +50,13 @@ export function changeOf({
   principal,
   caller,
   query,
-}: Pick<ApiRequest<'lock_out'>, 'principal' | 'caller' | 'query'>): Pick<
+  requireStill,
+}: Pick<ApiRequest<'lock_out'>, 'principal' | 'caller' | 'query' | 'requireStill'>): Omit<
   IdentityChange,
-  'actor' | 'caller' | 'mayLockOut'
+  'expectedRevision'
 > {
   // Of this request only, which is answered even if its credential is not accepted any more.
   caller.authenticated = { ...caller.authenticated };
-  return { actor: actorOf(principal), caller, mayLockOut: query('lock_out') === 'allow' };
+  const mayLockOut = query('lock_out') === 'allow';
+  return { actor: actorOf(principal), caller, mayLockOut, requireStill: () => requireStill('administer') };
 }
