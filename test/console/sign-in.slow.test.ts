@@ -117,6 +117,19 @@ test('who has no role is told so', async (context) => {
   await expect.poll(() => titleOf(page)).toBe('Sign in');
 });
 
+test('what somebody has read does not stay in memory for whoever signs in next', async (context) => {
+  const page = await signIn(context, 'ann', '#/namespaces');
+  await page.evaluate(() => Object.assign(window, { isOfAnn: true }));
+  await page.context().clearCookies();
+  const tab = await page.context().newPage();
+  await tab.goto(`${tests.service.management}/api/v1/session/login`);
+  await fill(tab, 'bob');
+  const isOfAnn = () => page.evaluate(() => 'isOfAnn' in window).catch(() => undefined);
+  await expect.poll(isOfAnn, { timeout: 70_000 }).toBe(false);
+  await settled(page);
+  expect(await page.locator('.account').textContent()).toBe('corp/bob');
+}, 120_000);
+
 test('when a sign-in ends, what was typed stays; it is continued after another one in a new tab', async (context) => {
   const page = await signIn(context, 'ann', '#/namespaces');
   await page.getByRole('button', { name: 'Create Namespace' }).click();

@@ -11,6 +11,8 @@ export type Right = Session['rights'][number];
 export interface Caller extends Session {
   /** Was allowed to read, and is not any more: what the page shows stays as it is. */
   readonly hasEnded: boolean;
+  /** Id of who has read what the page shows; empty while nobody is known. */
+  readonly reader: string;
 }
 
 const KEY = ['session'];
@@ -30,8 +32,12 @@ export function useCaller(): Caller | undefined {
       const mayRead = session.rights.includes('read');
       if (mayRead) connection.onHeard();
       else connection.onLoginRequired();
+      const { id } = session.principal;
+      const reader = before?.reader ?? '';
+      // What somebody else has read, with other rights, must not stay in memory.
+      if (reader !== '' && id !== '' && id !== reader) location.reload();
       const hasEnded = !mayRead && (before?.rights.includes('read') ?? false);
-      return { ...session, rights: hasEnded ? (before?.rights ?? []) : session.rights, hasEnded };
+      return { ...session, rights: hasEnded ? (before?.rights ?? []) : session.rights, hasEnded, reader: id || reader };
     },
   });
   return data;
