@@ -119,12 +119,12 @@ test('who has no role is told so', async (context) => {
 
 test('what somebody has read does not stay in memory for whoever signs in next', async (context) => {
   const page = await signIn(context, 'ann', '#/namespaces');
-  await page.evaluate(() => Object.assign(window, { isOfAnn: true }));
+  await page.evaluate(() => Object.assign(globalThis, { isOfAnn: true }));
   await page.context().clearCookies();
   const tab = await page.context().newPage();
   await tab.goto(`${tests.service.management}/api/v1/session/login`);
   await fill(tab, 'bob');
-  const isOfAnn = () => page.evaluate(() => 'isOfAnn' in window).catch(() => undefined);
+  const isOfAnn = () => page.evaluate(() => 'isOfAnn' in globalThis).catch(() => undefined);
   await expect.poll(isOfAnn, { timeout: 70_000 }).toBe(false);
   await settled(page);
   expect(await page.locator('.account').textContent()).toBe('corp/bob');
