@@ -129,8 +129,8 @@ export function requestHandler(serving: ServingOptions): ServeRequest<McpExchang
       if (request.head.contentLength === 0) exchange.body = EMPTY;
       return serve(serving, exchange);
     }
-    // A preflight is not authenticated: whether its body is read must not tell which namespaces there are.
-    if (head.method === 'OPTIONS') return serveUnread(serving, exchange);
+    // A preflight that is answered is not authenticated: whether its body is read must not tell which namespaces there are.
+    if (head.method === 'OPTIONS' && corsHeaders) return serveUnread(serving, exchange);
     if (mcp.readsBody(path)) return receive(serving, exchange, mcp);
     const rechecked = mcp.recheck?.();
     if (!rechecked) return serveUnread(serving, exchange);
