@@ -30,6 +30,11 @@ const FORMS: readonly PaletteItem[] = [
   { label: 'Create a namespace', right: 'change_registry', href: routeTo('/namespaces', { new: 'true' }) },
   { label: 'Add a forward', right: 'change_registry', href: routeTo('/forwards', { new: 'true' }) },
   { label: 'Add a service', right: 'change_registry', href: routeTo('/services', { new: 'true' }) },
+  {
+    label: 'Block a principal, key or forward',
+    right: 'change_registry',
+    href: routeTo('/access', { new: 'true' }),
+  },
   { label: 'Add an evaluator', right: 'administer', href: routeTo('/evaluators', { new: 'true' }) },
   {
     label: 'Bind a namespace to a conversation',

@@ -16,6 +16,7 @@ export type Evaluator = Schemas['Evaluator'];
 export type Metrics = Schemas['Metrics'];
 export type Task = Schemas['Task'];
 export type Replica = Schemas['Replica'];
+export type Block = Schemas['Block'];
 
 /** Reads something from the service; `key` begins with the kind of object whose changes make it read again. */
 export function useApiQuery<Data>(
@@ -62,6 +63,11 @@ export function useEvaluatorSet(): UseQueryResult<EvaluatorSet> {
   });
 }
 
+/** What is blocked; callers who may not read bodies see forwards only. */
+export function useBlocks(): UseQueryResult<Block[]> {
+  return useApiQuery(['other', 'blocks'], (client, signal) => unwrap(client.GET('/api/v1/blocks', { signal })));
+}
+
 /** The counters since the service started. */
 export function useMetrics(): UseQueryResult<Metrics> {
   return useApiQuery(['other', 'metrics'], (client, signal) => unwrap(client.GET('/api/v1/metrics', { signal })));
@@ -71,7 +77,7 @@ export function useMetrics(): UseQueryResult<Metrics> {
 export interface Change<Input> {
   readonly run: (client: Client, input: Input) => Promise<unknown>;
   /** Kinds of objects that it changes. */
-  readonly changes: readonly Kind[];
+  readonly changes: readonly (Kind | 'other')[];
 }
 
 /** Returns a function that makes a change and waits until what it affects has been loaded again. Rejects with the error. */

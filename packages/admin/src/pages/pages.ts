@@ -118,11 +118,11 @@ export const PAGES: readonly ConsolePage[] = [
     ...page(() => import('./replicas/replicas.tsx')),
   },
   {
-    route: '/blocks',
-    label: 'Blocks',
+    route: '/access',
+    label: 'Access',
     section: 'Admin',
     order: 86,
-    ...page(() => import('./blocks/blocks.tsx')),
+    ...page(() => import('./access/access.tsx')),
   },
   {
     route: '/sign-ins',

@@ -30,11 +30,16 @@ export function RowActions({ actions, right = 'change_registry' }: RowActionsPro
 }
 
 /** The column with the buttons of each row. */
-export function actionsColumn<Row extends object>(actionsOf: (row: Row) => Actions, right?: Right): Column<Row> {
+export function actionsColumn<Row extends object>(
+  actionsOf: (row: Row) => Actions,
+  right?: Right | ((row: Row) => Right),
+): Column<Row> {
   return {
     id: 'actions',
     header: 'Actions',
     enableSorting: false,
-    cell: ({ row }) => <RowActions actions={actionsOf(row.original)} right={right} />,
+    cell: ({ row: { original } }) => (
+      <RowActions actions={actionsOf(original)} right={typeof right === 'function' ? right(original) : right} />
+    ),
   };
 }

@@ -10,12 +10,14 @@ import {
   showRevisionCommand,
 } from '../evaluators/revisions.ts';
 import { readDocument, validated } from '../files/document.ts';
+import { sanitizeLine } from '../terminal/text.ts';
 
 /** `sluice identity`: who may call, and their roles (docs/identity.md). */
 export function identityCommand(context: Context): Command {
   return new Command('identity')
     .description('Manage who may call, and their roles')
     .addCommand(getCommand(context))
+    .addCommand(statusCommand(context))
     .addCommand(applyCommand(context))
     .addCommand(
       new Command('revisions')
@@ -48,6 +50,37 @@ function getCommand(context: Context): Command {
     const { toYaml } = await import('../files/yaml-text.ts');
     context.terminal.stdout.write(toYaml(settings));
   });
+}
+
+function statusCommand(context: Context): Command {
+  return new Command('status')
+    .description('Show warnings of the active settings, and the keys of service accounts')
+    .addHelpText(
+      'after',
+      `
+The last use of a key is that at the replica that answers, since its start. A key that is being exchanged has a row for
+each hash.`,
+    )
+    .action(async () => {
+      const status = await unwrap((await context.connect()).GET('/api/v1/identity/status'));
+      const output = context.output();
+      if (output.isStructured) return output.payload(status);
+      for (const { path, message } of status.warnings)
+        context.terminal.stderr.write(`sluice: warning: ${sanitizeLine(`${path} ${message}`)}\n`);
+      output.list(
+        status.keys.flatMap((key) => key.hashes.map((hash) => ({ ...key, ...hash }))),
+        [
+          { title: 'KEY', value: ({ name }) => name, cut: 'never' },
+          { title: 'SHA256', value: ({ sha256 }) => sha256.slice(0, 8) },
+          { title: 'GROUPS', value: ({ groups }) => groups.join(',') || '-', cut: 'first' },
+          { title: 'NAMESPACES', value: ({ for: namespaces }) => namespaces.join(',') },
+          { title: 'MANAGEMENT', value: ({ management }) => (management ? 'yes' : '-') },
+          { title: 'EXPIRES', value: ({ expiresAt = '-' }) => expiresAt },
+          { title: 'LAST USE', value: ({ lastUsedAt = '-' }) => lastUsedAt },
+        ],
+        'no keys',
+      );
+    });
 }
 
 /** Options of a change. */

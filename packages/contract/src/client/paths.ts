@@ -639,6 +639,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/identity/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get warnings of the active settings, and the last use and expiry of keys
+         * @description The last use is that at the replica that answers.
+         */
+        get: operations["getIdentityStatus"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/identity/revisions": {
         parameters: {
             query?: never;
@@ -2665,6 +2685,17 @@ export interface components {
             failure_reason?: string;
             identity: components["schemas"]["Identity"];
         };
+        IdentityStatus: {
+            /** @description Active revision; 0 if there is none. */
+            revision: number;
+            /** @description What the settings allow, although most do not want it. */
+            warnings: {
+                path: string;
+                message: string;
+            }[];
+            /** @description Keys of service accounts, in the order of the settings. */
+            keys: components["schemas"]["ServiceKeyStatus"][];
+        };
         InferenceConfig: {
             /** @description Upstream of new requests */
             upstream: string;
@@ -3299,6 +3330,29 @@ export interface components {
             };
             id?: string;
         } | unknown | unknown;
+        ServiceKeyStatus: {
+            /** @description Id of the service account. */
+            name: string;
+            groups: string[];
+            /** @description Namespaces where it counts; `*` is all of them. */
+            for: string[];
+            /** @description Whether it counts on the management listener. */
+            management: boolean;
+            /**
+             * Format: date-time
+             * @description From when on it is rejected. Missing if it does not expire.
+             */
+            expiresAt?: string;
+            /** @description One, or two while the key is exchanged. */
+            hashes: {
+                sha256: string;
+                /**
+                 * Format: date-time
+                 * @description Missing if this replica has not seen it since its start.
+                 */
+                lastUsedAt?: string;
+            }[];
+        };
         Session: {
             /** @description The caller; anonymous if its credential is not accepted. */
             principal: {
@@ -6541,6 +6595,38 @@ export interface operations {
             409: components["responses"]["Conflict"];
             413: components["responses"]["PayloadTooLarge"];
             422: components["responses"]["Unprocessable"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    getIdentityStatus: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The status */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        data: components["schemas"]["IdentityStatus"];
+                        error: null;
+                        /**
+                         * @description The database that replicas share cannot be reached: this is the last known state. Otherwise missing.
+                         * @constant
+                         */
+                        stale?: true;
+                    };
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             500: components["responses"]["Internal"];
         };
     };

@@ -666,6 +666,14 @@ export const responseShapes: Readonly<Record<string, ResponseShape>> = {
       "roles?": "object"
     }
   },
+  "GET /api/v1/identity/status 200": {
+    "type": "object",
+    "members": {
+      "revision": "number",
+      "warnings": "array",
+      "keys": "array"
+    }
+  },
   "GET /api/v1/identity/revisions 200": {
     "list": true,
     "type": "object",

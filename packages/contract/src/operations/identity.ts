@@ -1,5 +1,11 @@
 import { z } from 'zod';
-import { activeIdentity, identityInput, identityRevision, identityRevisionContent } from '../schemas/identity.ts';
+import {
+  activeIdentity,
+  identityInput,
+  identityRevision,
+  identityRevisionContent,
+  identityStatus,
+} from '../schemas/identity.ts';
 import { activationInput } from '../schemas/revisions.ts';
 import { defineOperation } from './operation.ts';
 import { LOCK_OUT, REVISION_ETAG, REVISION_IF_MATCH } from './revisions.ts';
@@ -45,6 +51,17 @@ export const identityOperations = {
     body: { kind: 'identity', schema: identityInput, maxBytes: 4 * 1024 * 1024 },
     responses: { 200: active },
     errors: ['CONFLICT', 'UNPROCESSABLE'],
+  }),
+  status: defineOperation({
+    id: 'getIdentityStatus',
+    method: 'GET',
+    path: `${path}/status`,
+    right: 'read_bodies',
+    tag,
+    summary: 'Get warnings of the active settings, and the last use and expiry of keys',
+    description: 'The last use is that at the replica that answers.',
+    responses: { 200: { description: 'The status', data: identityStatus } },
+    errors: [],
   }),
   revisions: defineOperation({
     id: 'listIdentityRevisions',

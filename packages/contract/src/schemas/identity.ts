@@ -14,6 +14,8 @@ const headerName = z
   .toLowerCase()
   .regex(/^[a-z0-9!#$%&'*+.^`|~-]+$/, 'must be the name of a header, with "-" instead of "_"');
 
+const time = z.iso.datetime({ precision: 3 }).describe('UTC');
+
 const names = z.array(z.string().min(1, 'must not be empty'));
 
 const EXPECTED_NAMESPACES = 'must be a list of namespaces, or ["*"]';
@@ -154,6 +156,38 @@ export const identityRevisionContent = revision
   .extend({ identity: activeIdentity })
   .meta({ id: 'IdentityRevisionContent' });
 
+/** A key of a service account, without what it is for clients: its hashes are public. */
+const keyStatus = z
+  .object({
+    name: key.shape.name,
+    groups: names,
+    for: z.array(z.string()).describe('Namespaces where it counts; `*` is all of them.'),
+    management: z.boolean().describe('Whether it counts on the management listener.'),
+    expiresAt: time.optional().describe('From when on it is rejected. Missing if it does not expire.'),
+    hashes: z
+      .array(
+        z.object({
+          sha256: z.string(),
+          lastUsedAt: time.optional().describe('Missing if this replica has not seen it since its start.'),
+        }),
+      )
+      .describe('One, or two while the key is exchanged.'),
+  })
+  .meta({ id: 'ServiceKeyStatus' });
+
+/** What administrators watch of the active settings. */
+export const identityStatus = z
+  .object({
+    revision: z.number().int().nonnegative().describe('Active revision; 0 if there is none.'),
+    warnings: z
+      .array(z.object({ path: z.string(), message: z.string() }))
+      .describe('What the settings allow, although most do not want it.'),
+    keys: z.array(keyStatus).describe('Keys of service accounts, in the order of the settings.'),
+  })
+  .meta({ id: 'IdentityStatus' });
+
+/** See {@link identityStatus}. */
+export type IdentityStatus = z.output<typeof identityStatus>;
 /** See {@link identity}. */
 export type IdentitySettings = z.output<typeof identity>;
 export type ProxySettings = NonNullable<IdentitySettings['proxy']>;

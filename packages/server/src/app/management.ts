@@ -48,6 +48,7 @@ export async function openManagement(parts: Parts, { chains, listening }: Listen
       replicas: async () => (replica && sharing ? await replica.list(sharing) : []),
       telemetry,
       identity: identity.forListener('management', namespaceOf),
+      serviceKeys: () => identity.keys,
       get may() {
         return identity.may;
       },

@@ -40,7 +40,7 @@ export interface MeasuredParts {
   readonly taskEvents: Pick<TaskEvents, 'ended'>;
   readonly openStreams: Pick<OpenStreams, 'size'>;
   readonly droppedLines: () => number;
-  readonly identity?: Pick<Identity, 'ignored'>;
+  readonly identity?: Pick<Identity, 'ignored' | 'keys'>;
   /** Undefined for a single process. */
   readonly replica?: Pick<Replica, 'shared' | 'handedOff'> | undefined;
 }
@@ -110,9 +110,24 @@ export function stateMetrics(parts: MeasuredParts): Metric[] {
 }
 
 function identityMetrics({ identity }: MeasuredParts): Metric[] {
-  if (identity?.ignored === undefined) return [];
-  const description = 'Requests whose identity headers were ignored, as their peer is no trusted proxy';
-  return [counter('sluice.identity.ignored', '{request}', description, identity.ignored)];
+  if (!identity) return [];
+  const { ignored, keys } = identity;
+  const isIgnored = 'Requests whose identity headers were ignored, as their peer is no trusted proxy';
+  const lastUsed = keys.map(({ settings: { name }, lastUsedAt }) => [name, lastUsedAt] as const);
+  const expires = keys.map(({ settings: { name }, authenticated: { expiresAt } }) => [name, expiresAt] as const);
+  const used = 'Time of the last use of the key in this process; absent before';
+  return [
+    ...(ignored === undefined ? [] : [counter('sluice.identity.ignored', '{request}', isIgnored, ignored)]),
+    gauge('sluice.key.last_use.timestamp', 's', used, timesOf(lastUsed)),
+    gauge('sluice.key.expiry.timestamp', 's', 'Time from which the key is rejected', timesOf(expires)),
+  ];
+}
+
+/** The latest time of each key in Unix seconds: a key that is being exchanged has two. */
+function timesOf(times: readonly (readonly [key: string, ms: number | undefined])[]): Series<number>[] {
+  const latest = new Map<string, number>();
+  for (const [key, ms] of times) if (ms !== undefined) latest.set(key, Math.max(latest.get(key) ?? 0, ms / 1_000));
+  return by('sluice.key', latest);
 }
 
 function replicaMetrics({ replica }: MeasuredParts): Metric[] {

@@ -47,6 +47,7 @@ export interface ActiveIdentity {
   readonly ignored: number | undefined;
   /** Undefined without `identity`. */
   readonly tokens: Tokens | undefined;
+  readonly keys: readonly ServiceKey[];
   readonly signIns: SignInReader;
   /** Ends what it has begun, once it is not active any more and {@link ConfiguredIdentity} has taken over what stays. */
   close(): void;
@@ -69,6 +70,7 @@ export function unconfiguredIdentity(): ActiveIdentity {
     addressOf: undefined,
     ignored: undefined,
     tokens: undefined,
+    keys: [],
     signIns: new SignInReader([], undefined),
     close: () => {},
     requirementOf: () => undefined,
@@ -105,6 +107,7 @@ export function suspendedIdentity(earlier: ActiveIdentity): ActiveIdentity {
     addressOf,
     ignored,
     tokens: undefined,
+    keys: earlier.keys,
     signIns: new SignInReader([], undefined),
     close: () => earlier.close(),
     requirementOf: () => 'required',
@@ -154,9 +157,9 @@ export class ConfiguredIdentity implements ActiveIdentity {
   readonly receivedHeaders: ReadonlySet<string>;
   readonly managementHeaders: ReadonlySet<string>;
   readonly addressOf: AddressOf | undefined;
-  readonly keys: ServiceKeys;
   readonly tokens: Tokens;
   readonly signIns: SignInReader;
+  readonly #keys: ServiceKeys;
   readonly #parts: IdentityParts;
   readonly #proxies: TrustedProxies | undefined;
   readonly #proxyHeaders: ProxyHeaders | undefined;
@@ -174,7 +177,7 @@ export class ConfiguredIdentity implements ActiveIdentity {
     this.managementHeaders = new Set([...this.receivedHeaders, 'authorization']);
     this.addressOf =
       proxies && ((peer, forwarded) => proxies.clientAddress(peer, forwarded === undefined ? [] : [forwarded]));
-    this.keys = new ServiceKeys(keys, parts.now, replaced?.keys);
+    this.#keys = new ServiceKeys(keys, parts.now, earlier?.keys);
     this.tokens = new Tokens(tokens, parts, replaced?.tokens);
     this.signIns = new SignInReader(tokens, parts.signIns);
     this.#proxies = proxies;
@@ -186,6 +189,10 @@ export class ConfiguredIdentity implements ActiveIdentity {
         proxies,
         tokens.map(({ name }) => name),
       );
+  }
+
+  get keys(): readonly ServiceKey[] {
+    return this.#keys.all;
   }
 
   get ignored(): number | undefined {
@@ -229,7 +236,7 @@ export class ConfiguredIdentity implements ActiveIdentity {
     const [, text] = IS_BEARER.exec(line) ?? [];
     if (text === undefined) return invalidToken('the credential is no bearer token');
     if (tokens.length === 0 || text.startsWith(SERVICE_KEY_PREFIX))
-      return acceptKey(this.keys.authenticate(text), listener, target);
+      return acceptKey(this.#keys.authenticate(text), listener, target);
     const verification = this.tokens.verify(line, text);
     return verification instanceof Promise
       ? verification.then((settled) => acceptToken(settled, listener, target))
@@ -270,7 +277,7 @@ export class ConfiguredIdentity implements ActiveIdentity {
         return found?.kind === 'authenticated' ? found : undefined;
       }
       case 'key': {
-        const key = this.keys.find(proof.hash, expiresAt);
+        const key = this.#keys.find(proof.hash, expiresAt);
         return isHandedOff && key instanceof ServiceKey ? key.authenticated : accepted(acceptKey(key, listener, ''));
       }
       case 'token': {

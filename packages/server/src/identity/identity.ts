@@ -14,6 +14,7 @@ import type { FetchIssuer } from './issuer-keys.ts';
 import type { Principal } from './principal.ts';
 import type { RecoveryKeys } from './recovery.ts';
 import type { May } from './roles.ts';
+import type { ServiceKey } from './service-keys.ts';
 import type { SignInReader, SignIns } from './sign-ins.ts';
 import type { IssuerParts } from './token-issuer.ts';
 import type { Tokens } from './tokens.ts';
@@ -87,6 +88,11 @@ export class Identity {
   /** Principals of the sign-ins to the console. */
   get signIns(): SignInReader {
     return this.#active.signIns;
+  }
+
+  /** Keys of service accounts; one that is being exchanged is listed twice. */
+  get keys(): readonly ServiceKey[] {
+    return this.#active.keys;
   }
 
   /** Undefined without `identity`: everybody may do everything. */

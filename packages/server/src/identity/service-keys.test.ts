@@ -89,7 +89,7 @@ test('the last use of a key counts for an equal one that replaces it', () => {
   const earlier = new ServiceKeys(settings(NIGHT), () => 7);
   earlier.authenticate(KEY);
   const day = { ...NIGHT, name: 'day', sha256: [hashOf(createServiceKey())] };
-  const keys = new ServiceKeys(settings(day, { ...NIGHT, groups: [] }), () => 8, earlier);
+  const keys = new ServiceKeys(settings(day, { ...NIGHT, groups: [] }), () => 8, earlier.all);
   expect(keys.all.map(({ lastUsedAt }) => lastUsedAt)).toEqual([undefined, 7, undefined]);
   expect(keys.find(hashOf(KEY))).toMatchObject({ authenticated: { principal: { groups: [] } } });
 });

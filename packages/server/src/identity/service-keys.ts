@@ -41,11 +41,11 @@ export class ServiceKeys {
    * `earlier`: keys that these replace, whose last use counts for equal ones. Throws if a name or group is not valid, or if two
    * keys have the same hash.
    */
-  constructor(settings: readonly KeySettings[], now: () => number = Date.now, earlier?: ServiceKeys) {
+  constructor(settings: readonly KeySettings[], now: () => number = Date.now, earlier: readonly ServiceKey[] = []) {
     this.all = settings.flatMap(keysOf);
     this.#byHash = new Map(this.all.map((key) => [key.hash, key]));
     this.#now = now;
-    for (const { hash, lastUsedAt } of earlier?.all ?? []) {
+    for (const { hash, lastUsedAt } of earlier) {
       const key = this.#byHash.get(hash);
       if (key) key.lastUsedAt = lastUsedAt;
     }

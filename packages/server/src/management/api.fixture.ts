@@ -276,6 +276,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     taskEvents: new TaskEvents({ tasks, toolCalls, stateEvents, tracing: undefined }),
     openStreams,
     droppedLines: () => 0,
+    identity,
   };
   const metricSource = new MetricSource(() => [...requestMetrics.metrics(), ...stateMetrics(measured)]);
   const profiles = new ClientProfiles(registry, { name: 'test', title: 'Test', version: '1' });
@@ -318,6 +319,7 @@ export async function startSharedApi(settings: ApiSettings = {}): Promise<Shared
     inference,
     evaluators,
     identityRevisions,
+    serviceKeys: () => identity.keys,
     bindings,
     log,
     bodies: new BodyBudget(),

@@ -5,6 +5,7 @@ import type { Peers } from '../http/peers.ts';
 import type { PublicUrl } from '../http/public-url.ts';
 import type { ListenerIdentity } from '../identity/identity.ts';
 import type { May } from '../identity/roles.ts';
+import type { ServiceKey } from '../identity/service-keys.ts';
 import type { InteractionStore } from '../inference/interaction-store.ts';
 import type { InferenceSettings } from '../inference/settings.ts';
 import type { ClientProfiles } from '../mcp/client-profile.ts';
@@ -73,6 +74,8 @@ export interface ManagementContext {
   readonly provisionTool: Provision;
   readonly evaluators: Evaluators;
   readonly identityRevisions: IdentityRevisions;
+  /** Keys of service accounts, see `Identity.keys`. */
+  readonly serviceKeys: () => readonly ServiceKey[];
   readonly dryRuns: Pick<DryRuns, 'run'>;
   readonly bindings: Pick<NamespaceBindings, 'delete' | 'list' | 'set'>;
   readonly metrics: Pick<ServiceMetrics, 'snapshot'>;

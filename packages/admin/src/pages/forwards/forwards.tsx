@@ -2,8 +2,9 @@ import { Add } from '@carbon/icons-react';
 import { Button } from '@carbon/react';
 import { useCallback, useMemo } from 'react';
 import { useApi } from '../../api/api.ts';
-import { type Forward, useForwards } from '../../api/queries.ts';
+import { type Forward, useBlocks, useForwards } from '../../api/queries.ts';
 import { Allowed } from '../../ui/allowed.tsx';
+import { forwardBlock, useBlocking } from '../../ui/blocking.tsx';
 import type { Column } from '../../ui/data-table.tsx';
 import { FilterBar, matches } from '../../ui/filters.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
@@ -31,6 +32,9 @@ export default function Forwards() {
   const toasts = useToasts();
   const refresh = useRefreshForward();
   const { remove, confirmation } = useDeleteForward();
+  const { data: blocks } = useBlocks();
+  const { block, unblock, dialog } = useBlocking();
+  const blocked = useMemo(() => new Set(blocks?.map(({ id }) => id)), [blocks]);
   const edit = useCallback(
     ({ name }: Forward) => {
       const fail = (error: unknown): void => toasts.fail(`${name} could not be read`, error);
@@ -73,16 +77,24 @@ export default function Forwards() {
         id: 'status',
         header: 'Status',
         accessorFn: statusOf,
-        cell: ({ row }) => <ForwardStatus forward={row.original} />,
+        cell: ({ row: { original } }) => (
+          <>
+            <ForwardStatus forward={original} />
+            {blocked.has(forwardBlock(original.name)) && <p>Blocked</p>}
+          </>
+        ),
       },
       actionsColumn((row) => ({
         Details: () => setOpen(row.name),
         Refresh: () => refresh(row.name),
         Edit: () => edit(row),
+        ...(blocked.has(forwardBlock(row.name))
+          ? { Unblock: () => unblock(forwardBlock(row.name)) }
+          : { Block: () => block(forwardBlock(row.name)) }),
         Delete: () => remove(row),
       })),
     ],
-    [edit, refresh, remove, setOpen],
+    [edit, refresh, remove, setOpen, blocked, block, unblock],
   );
   const shown = useMemo(
     () =>
@@ -148,6 +160,7 @@ export default function Forwards() {
       />
       {edited && <ForwardForm {...(edited !== 'new' && { edited })} onClose={() => setEdited(undefined)} />}
       {confirmation}
+      {dialog}
       {opened && !edited && <ForwardDetails forward={opened} onClose={() => setOpen('')} />}
     </PageFrame>
   );

@@ -2,6 +2,7 @@ import { Button, Tag } from '@carbon/react';
 import { type components, unwrap } from '@sluice/contract/client';
 import { useMemo } from 'react';
 import { useApiQuery, useChange } from '../../api/queries.ts';
+import { useBlocking } from '../../ui/blocking.tsx';
 import type { Column } from '../../ui/data-table.tsx';
 import { InertText } from '../../ui/inert-text.tsx';
 import { EmptyState } from '../../ui/notices.tsx';
@@ -32,6 +33,7 @@ export default function SignIns() {
     changes: [],
   });
   const { data, refetch } = signIns;
+  const { block, dialog } = useBlocking();
   const columns = useMemo<readonly Column<SignIn>[]>(
     () => [
       {
@@ -65,11 +67,12 @@ export default function SignIns() {
               toasts.fail('The sign-in could not be ended', error);
             }
           },
+          Block: () => block(principal.id),
         }),
         'administer',
       ),
     ],
-    [end, refetch, toasts],
+    [end, refetch, toasts, block],
   );
   return (
     <PageFrame title="Sign-ins" description="People who have signed in to the console, on all replicas.">
@@ -88,6 +91,7 @@ export default function SignIns() {
           />
         }
       />
+      {dialog}
     </PageFrame>
   );
 }

@@ -1,6 +1,7 @@
-import { identity as schema } from '@sluice/contract';
+import { type IdentityStatus, identity as schema } from '@sluice/contract';
 import { createServiceKey, hashServiceKey } from '@sluice/contract/service-key';
 import { describe, expect, type TestContext, test, vi } from 'vitest';
+import { sampleOf, samplesOf } from '../../../testing/prometheus-text.ts';
 import { Identity } from '../../identity/identity.ts';
 import { type ApiSettings, startApi } from '../api.fixture.ts';
 
@@ -82,7 +83,7 @@ test.for([
   ['nobody', createServiceKey(), 401, 401],
 ] as const)('%s', async ([_who, key, reads, changes], context) => {
   const { api, get } = await start(context, { configured: parsed(SETTINGS) });
-  for (const path of ['', '/revisions', '/revisions/active', '/revisions/1'])
+  for (const path of ['', '/status', '/revisions', '/revisions/active', '/revisions/1'])
     expect((await get(path, key)).status, path).toBe(reads);
   expect((await api.call('PUT', PATH, { identity: SETTINGS }, bearer(key))).status).toBe(changes);
   expect((await api.call('POST', `${PATH}/revisions/1/activate`, {}, bearer(key))).status).toBe(changes);
@@ -260,4 +261,45 @@ test('a change that waits is not made once its caller is blocked', async (contex
   gate.resolve(true);
   expect(await change).toMatchObject({ status: 403, error: { message: expect.stringContaining('any more') } });
   expect(await get('', AUDITOR)).toMatchObject({ status: 200, headers: { etag: '"1"' } });
+});
+
+test('the status has warnings, and the last use of each hash of a key in this process; metrics have that of each key', async (context) => {
+  const night = createServiceKey();
+  const sha256 = [hashServiceKey(createServiceKey()) ?? '', hashServiceKey(night) ?? ''];
+  const settings = {
+    keys: [...KEYS, { name: 'night', sha256, management: true, expires: '2099-06-30', for: ['finance'] }],
+    proxy: { trusted: ['0.0.0.0/0'] },
+  };
+  const { api, get } = await start(context, { configured: parsed(settings) });
+  const begin = Date.now();
+  expect((await api.call('GET', '/api/v1/tools', undefined, bearer(night))).status).toBe(200);
+  const { status, data } = await get('/status');
+  expect([status, data]).toMatchObject([
+    200,
+    { revision: 1, warnings: [{ path: 'roles' }, { path: 'proxy.trusted.0' }], keys: [{}, {}, {}, {}] },
+  ]);
+  const { keys } = data as IdentityStatus;
+  const [unused, used] = keys[3]?.hashes ?? [];
+  expect(keys[3]).toEqual({
+    name: 'night',
+    groups: [],
+    for: ['finance'],
+    management: true,
+    expiresAt: '2099-07-01T00:00:00.000Z',
+    hashes: [unused, used],
+  });
+  expect(keys[0]).not.toHaveProperty('expiresAt');
+  expect(unused).toEqual({ sha256: sha256[0] });
+  expect(Date.parse(used?.lastUsedAt ?? '')).toBeGreaterThanOrEqual(begin);
+  const scraped = await (await fetch(`${api.url}/metrics`, { headers: bearer(ADMIN) })).text();
+  const samples = samplesOf(scraped);
+  const ofNight = { sluice_key: 'night' };
+  expect(sampleOf(samples, 'sluice_key_last_use_timestamp_seconds', ofNight)).toBeGreaterThanOrEqual(begin / 1_000);
+  expect(sampleOf(samples, 'sluice_key_expiry_timestamp_seconds', ofNight)).toBe(Date.UTC(2099, 6, 1) / 1_000);
+  expect(scraped).not.toMatch(/_last_use_.*"auditor"/);
+});
+
+test('without settings, the status is empty', async (context) => {
+  const { get } = await start(context);
+  expect((await get('/status')).data).toEqual({ revision: 0, warnings: [], keys: [] });
 });
