@@ -132,11 +132,11 @@ test('keys have their groups, places, expiry and the last use of each hash, and 
   const exchanged = page.locator('tbody tr', { hasText: 'exchanged' });
   expect(await exchanged.textContent()).toMatch(/keys\/reporting|reporting/);
   expect(await exchanged.textContent()).toContain('all namespaces, management API');
-  const [unused, used] = await exchanged.locator('.used-cell p').allTextContents();
+  const [unused, used] = await exchanged.locator('.used-cell div').allTextContents();
   expect([unused, used]).toEqual(KEYS[0]?.sha256.map((hash) => `${hash.slice(0, 8)}: none`));
   await call('GET', '/api/v1/tools', { headers: { authorization: `Bearer ${KEY}` } });
-  await expect.poll(() => exchanged.locator('.used-cell p').nth(1).textContent()).toMatch(/: \d/);
-  expect(await exchanged.locator('.used-cell p').first().textContent()).toBe(unused);
+  await expect.poll(() => exchanged.locator('.used-cell div').nth(1).textContent()).toMatch(/: \d/);
+  expect(await exchanged.locator('.used-cell div').first().textContent()).toBe(unused);
   const tagsOf = (name: string) => rowOf(page, name).locator('.cds--tag').allTextContents();
   expect(await tagsOf('near')).toEqual(['Expires soon']);
   expect(await tagsOf('past')).toEqual(['Expired']);

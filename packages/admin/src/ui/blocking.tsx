@@ -81,7 +81,7 @@ export function BlockDialog({ id, onClose }: BlockDialogProps) {
           id="block-id"
           label="Id"
           items={forwards.map(({ name }) => forwardBlock(name))}
-          helperText="Id of a principal or key, as tool calls show it, or forward: and the name of a forward"
+          helperText="Such as corp/ann, keys/nightly-report or forward:crm"
           value={form.draft.id}
           onChange={(value) => form.set('id', value)}
         />

@@ -121,13 +121,13 @@ function Expiry({ expiresAt }: { readonly expiresAt: string | undefined }) {
 /** Of a key that is being exchanged, the use of each of its hashes: the earlier one can be removed when it is unused. */
 function LastUse({ of: { hashes } }: { readonly of: Key }) {
   return hashes.map(({ sha256, lastUsedAt }) => (
-    <p key={sha256}>
+    <div key={sha256}>
       {hashes.length > 1 && (
         <>
           <code title={sha256}>{sha256.slice(0, 8)}</code>:{' '}
         </>
       )}
       {lastUsedAt === undefined ? 'none' : new Date(lastUsedAt).toLocaleString()}
-    </p>
+    </div>
   ));
 }

@@ -80,7 +80,7 @@ export default function Forwards() {
         cell: ({ row: { original } }) => (
           <>
             <ForwardStatus forward={original} />
-            {blocked.has(forwardBlock(original.name)) && <p>Blocked</p>}
+            {blocked.has(forwardBlock(original.name)) && <div>Blocked</div>}
           </>
         ),
       },
