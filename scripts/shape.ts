@@ -13,7 +13,7 @@ import {
 } from './shape/source-files.ts';
 
 /** Limits of `--check`. A change that adds to what the service does may raise that of the total. */
-const LIMITS = { median: [120, 220], p90: 450, tinyShare: 0.06, total: 72_900 } as const;
+const LIMITS = { median: [120, 220], p90: 450, tinyShare: 0.06, total: 73_300 } as const;
 /** Limits of files and lines of folders that grow easily, relative to `packages/server/src`. */
 const FOLDERS: Readonly<Record<string, { readonly files: number; readonly lines: number }>> = {
   'upstreams/mcp/tasks/': { files: 12, lines: 3_100 },

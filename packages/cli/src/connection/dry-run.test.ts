@@ -9,7 +9,7 @@ const unused = (): never => {
 
 /** Commands that change nothing at the service. */
 const READS =
-  /^(?:serve|open|logs|pipeline \w+|action \w+|diff|export|health|statistics|metrics|time-series|replicas|events|tool-calls|backup|restore|doctor|auth \w+|keys \w+|admin \w+|access blocks|completion|complete|help|mcp .*|forwards test|.* (?:list|show|get|connections|bindings|history|view|dry-run))$/;
+  /^(?:serve|open|logs|pipeline \w+|action \w+|diff|export|health|statistics|metrics|time-series|replicas|events|tool-calls|backup|restore|doctor|auth \w+|keys \w+|admin \w+|access blocks|identity status|completion|complete|help|mcp .*|forwards test|.* (?:list|show|get|connections|bindings|history|view|dry-run))$/;
 
 it('every command either changes nothing or has --dry-run', async () => {
   const program = await createProgram({

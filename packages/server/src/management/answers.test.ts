@@ -213,6 +213,7 @@ test('every operation returns each of its statuses in the documented form', asyn
   const identity = '/api/v1/identity';
   const settings = { keys: [{ name: 'k', sha256: ['0'.repeat(64)] }] };
   await answers(200, `GET ${identity}`);
+  await answers(200, `GET ${identity}/status`);
   await answers(404, `GET ${identity}/revisions/active`);
   await answers(200, `PUT ${identity}`, { identity: settings });
   const forged = { address: upstream.url, headers: { 'X-Sluice-Authorization': `$\{env:SERVICE_SECRET_A}` } };

@@ -85,6 +85,7 @@ const OTHERS: Readonly<Partial<Record<Right, readonly string[]>>> = {
     'getActiveEvaluatorRevision',
     'getEvaluatorRevision',
     'getIdentity',
+    'getIdentityStatus',
     'listIdentityRevisions',
     'getActiveIdentityRevision',
     'getIdentityRevision',
