@@ -47,10 +47,10 @@ export function hasEscapedKey(text: string): boolean {
 
 /**
  * Parses JSON text that `JSON.parse` accepts, without using it for keys. `numberOf` converts the text of a number.
- * SyntaxError when it is nested too deeply.
+ * SyntaxError when it is nested too deeply and, with `uniqueKeys`, when an object has two members of the same key.
  */
-export function readJson<N>(text: string, numberOf: (text: string) => N): Json<N> {
-  return new Reader(text, numberOf).value(0);
+export function readJson<N>(text: string, numberOf: (text: string) => N, uniqueKeys = false): Json<N> {
+  return new Reader(text, numberOf, uniqueKeys).value(0);
 }
 
 /** Parsed value: JSON with numbers of some type. */
@@ -206,7 +206,7 @@ export function isJsonObject(value: unknown): value is JsonObject {
 export const MAX_PARSED_VALUES = 50_000;
 
 /** Whether JSON has more values than this, by its commas and brackets outside strings. */
-function hasMoreValues(text: string, limit: number): boolean {
+export function hasMoreValues(text: string, limit: number): boolean {
   // A value takes at least two characters.
   if (text.length <= 2 * limit) return false;
   // Most long texts have so few of these characters that it does not matter which of them are in strings.
