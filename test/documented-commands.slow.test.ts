@@ -42,10 +42,11 @@ const FOUND: readonly Example[] = [
   ...(await Promise.all(DOCUMENTS.map((name) => readExamples(join(ROOT, name), name)))).flat(),
   ...findCommands((await readFile(join(ROOT, HELP), 'utf8')).split('\n'), 'help'),
 ];
+const SIGNS_IN = / --(?:browser|device)\s*(?:#.*)?$|^sluice auth login --host \S+\s*(?:#.*)?$/;
 /** Without repetitions. */
 const EXAMPLES = FOUND.filter(
-  // Those in which a person signs in are part of `npm run campaign -- login`.
-  ({ line }, at) => FOUND.findIndex((other) => other.line === line) === at && !/ --(?:browser|device)$/.test(line),
+  // Those in which a person signs in are part of `npm run campaign -- login`, and of `cli-login.test`.
+  ({ line }, at) => FOUND.findIndex((other) => other.line === line) === at && !SIGNS_IN.test(line),
 );
 
 /** Scripts that the documentation runs with `node`. */
@@ -62,6 +63,8 @@ const DOCUMENTED_GRPC = /\b10\.0\.0\.\d:\d+/;
 let folder: string;
 let files: Readonly<Record<string, string | Uint8Array>>;
 let service: TestService;
+/** Folder of a service without administrators. */
+let recoverable: string;
 let postgres: TestPostgres;
 let tasks: TasksUpstream;
 let shell: Shell;
@@ -77,6 +80,8 @@ const closing: (() => unknown)[] = [];
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-examples-'));
   const home = join(folder, 'home');
+  recoverable = join(folder, 'recoverable');
+  await cp(STOPPED, recoverable, { recursive: true });
   await mkdir(join(home, '.config/fish/completions'), { recursive: true });
   await mkdir(join(folder, 'actions'));
   const data = join(folder, 'registry');
@@ -135,6 +140,8 @@ beforeAll(async () => {
   );
   files = await createFiles();
   for (let revision = 0; revision < 7; revision += 1) await service.manage('PUT', '/evaluators', { evaluators: [] });
+  for (const identity of [{ inference: false }, {}])
+    await service.manage('PUT', '/identity?lock_out=allow', { identity });
 });
 afterAll(async () => {
   for (const close of closing) await close();
@@ -166,6 +173,7 @@ async function createFiles(): Promise<Record<string, string | Uint8Array>> {
     'evaluators.yaml': evaluators,
     'evaluators.json': evaluators,
     'evaluator.yaml': evaluators,
+    'identity.yaml': 'anonymous: allow',
     'state.yaml': 'namespaces: [{ name: state }]',
     'tools.json': '[]',
     'crm.json': '{}',
@@ -181,6 +189,9 @@ async function prepare(line: string): Promise<void> {
   if (line.includes('evaluators dry-run')) {
     await service.manage('PUT', '/evaluators', { evaluators: JSON.parse(String(files['evaluators.json'])) });
   }
+  // Each block is there, or not, as the example needs it.
+  await service.manage('DELETE', '/blocks/forward:crm');
+  await service.manage('PUT', '/blocks/corp%2Fann', {});
   const entries = entriesFor(line);
   const state = JSON.stringify(entries);
   if (prepared === state && !line.includes(' add ')) return;
@@ -207,8 +218,9 @@ async function sluice({ cwd, input, argv }: Invocation): Promise<Outcome> {
   if (argv[0] === 'migrate') return migrate(argv);
   const [, answer] = ANSWERS.find(([command]) => input === '' && command.test(line)) ?? [];
   const terminal = scriptedTerminal({ cwd, input, env, ...(answer !== undefined && { answers: [answer] }) });
-  const active = await activeRevision();
+  const active = await activeRevision(argv[0] === 'identity' ? 'identity' : 'evaluators');
   const actual = argv.map((word, at) => {
+    if (argv[0] === 'admin') return word.replace('/data/registry', recoverable);
     if (argv[at - 1] === '--expected-revision') return active;
     if (argv[at - 1] === '--client-id') return 'cli';
     return withAddresses(word);
@@ -222,8 +234,8 @@ async function sluice({ cwd, input, argv }: Invocation): Promise<Outcome> {
   return expected(argv, { code, out: terminal.out(), err: terminal.err() });
 }
 
-async function activeRevision(): Promise<string> {
-  return String(Object(await service.manage('GET', '/evaluators/revisions/active')).data?.id);
+async function activeRevision(of: 'identity' | 'evaluators'): Promise<string> {
+  return String(Object(await service.manage('GET', `/${of}/revisions/active`)).data?.id);
 }
 
 function withAddresses(text: string): string {
@@ -238,7 +250,7 @@ async function createTask(): Promise<string> {
 
 /** Runs `curl` likewise. */
 async function curl({ cwd, input, argv }: Invocation): Promise<Outcome> {
-  const active = await activeRevision();
+  const active = await activeRevision(argv.some((word) => word.includes('/identity')) ? 'identity' : 'evaluators');
   const task = argv.some((word) => DOCUMENTED_TASK.test(word)) ? await createTask() : '';
   const actual = argv.map((word) =>
     withAddresses(word)

@@ -7,9 +7,7 @@ import { ConfigError } from '../http/settings.ts';
 import { RECOVERY_MS, type RecoveryParts } from '../identity/recovery.ts';
 import { Collection } from '../registry/store/collection.ts';
 import { errorCode, ifExists } from '../registry/store/files.ts';
-import { Database, type DatabaseSettings } from '../registry/store/postgres/database.ts';
-import { ReplicatedLog } from '../registry/store/postgres/replicated-log.ts';
-import { inspect } from '../registry/store/postgres/schema.ts';
+import type { DatabaseSettings } from '../registry/store/postgres/database.ts';
 import { RECORDS_FILE } from '../registry/store/record-file.ts';
 import type { RecordLog } from '../registry/store/record-log.ts';
 import { StoreError, type StoreLog } from '../registry/store/store.ts';
@@ -69,6 +67,12 @@ export async function recoverInFolder(folder: string): Promise<NewRecoveryKey> {
 
 /** Creates a key for the replicas that share a database. Throws {@link StoreError}. */
 export async function recoverInDatabase(settings: DatabaseSettings, log: StoreLog): Promise<NewRecoveryKey> {
+  // The service loads the database only with that backend.
+  const [{ Database }, { ReplicatedLog }, { inspect }] = await Promise.all([
+    import('../registry/store/postgres/database.ts'),
+    import('../registry/store/postgres/replicated-log.ts'),
+    import('../registry/store/postgres/schema.ts'),
+  ]);
   await using open = new AsyncDisposableStack();
   const database = open.adopt(new Database({ ...settings, log }), (opened) => opened.close());
   if ((await inspect(database)) !== 'records') {
