@@ -15,6 +15,7 @@ const ROOT = join(import.meta.dirname, '..');
 /** Packages in the tarball, and their folders beside `src`. */
 const PACKAGES = {
   actions: ['starter', 'types', 'wit'],
+  cedar: [],
   cli: ['bin'],
   contract: [],
   protocol: [],

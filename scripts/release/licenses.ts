@@ -17,7 +17,7 @@ const ALLOWED: ReadonlySet<string> = new Set([
 ]);
 
 /** Packages that the tarball contains or depends on. */
-const SHIPPED = ['actions', 'cli', 'contract', 'protocol', 'server'].map((name) => `packages/${name}`);
+const SHIPPED = ['actions', 'cedar', 'cli', 'contract', 'protocol', 'server'].map((name) => `packages/${name}`);
 /** The web console, whose packages are bundled, and those that only build it. */
 const CONSOLE = 'packages/admin';
 const BUILD_TOOLS = /^(?:vite|sass|@vitejs\/.*|@types\/.*)$/;
