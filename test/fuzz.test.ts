@@ -36,7 +36,7 @@ it('responses of every operation match /openapi.json, and the service does not f
   seen.delete(503);
   expect([...seen].sort()).toEqual([200, 201, 204, 400, 403, 404, 405, 409, 413, 422, 431, 502]);
   // Every operation has succeeded, except those with inputs that few random requests have: the number of a revision, a
-  // reachable service, an evaluator that can be evaluated, an issuer at which people sign in, an
+  // reachable service or server, an evaluator that can be evaluated, an issuer at which people sign in, an
   // identity under which the sender may do the same, only names of registered entries, the upstream of the inference
   // listener, the id of a task, one of two members that exclude each other, and a whole selection of a time series.
   const selections = ['enableTools', 'enableResources', 'enablePrompts'];
@@ -55,6 +55,7 @@ it('responses of every operation match /openapi.json, and the service does not f
     'getTask',
     'cancelTask',
     'testForward',
+    'refreshForward',
     'getTimeSeries',
     ...selections,
   ];
