@@ -99,7 +99,7 @@ test('whoever would block themselves is told so, and is not', async (context) =>
   const page = await openAs(context, 'platform', '#/access?new=true');
   await page.locator('#block-id').fill('platform-user');
   await dialog(page).locator('.cds--modal-footer').getByRole('button', { name: 'Block', exact: true }).click();
-  await dialog(page).getByText('who could not unblock himself').waitFor();
+  await dialog(page).getByText('who could not end this block').waitFor();
   expect((await call('GET', '/api/v1/blocks')).data).toEqual([]);
 });
 

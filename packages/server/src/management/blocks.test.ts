@@ -101,7 +101,8 @@ test('nobody blocks himself by accident', async (context) => {
     409,
     {
       code: 'CONFLICT',
-      message: 'admin is the caller, who could not unblock himself: repeat with ?lock_out=allow to block him',
+      message:
+        'admin is the caller, who could not end this block: repeat the request with lock_out=allow (sluice: --allow-lock-out)',
     },
   ]);
   expect((await api.call('GET', '/api/v1/blocks')).data).toEqual([]);

@@ -41,7 +41,7 @@ export function blockRoutes(router: Router, { storedBlocks, registry }: Manageme
     }
     if (id === RECOVERY_GROUP) throw new OperationError('UNPROCESSABLE', RECOVERY);
     if (id === principal.id && query('lock_out') !== 'allow') {
-      const what = `${id} is the caller, who could not unblock himself: repeat with ?lock_out=allow to block him`;
+      const what = `${id} is the caller, who could not end this block: repeat the request with lock_out=allow (sluice: --allow-lock-out)`;
       throw new OperationError('CONFLICT', what);
     }
     const { for: duration, reason } = body;

@@ -130,7 +130,7 @@ export class IdentityRevisions {
     if (issues.length > 0) throw invalidIdentity(issues);
     if (mayLockOut || (await identity.administers(settings, caller))) return;
     const message =
-      'would not make the caller an admin: add a group of the caller, or repeat the request with lock_out=allow';
+      'would not make the caller an admin: add a group of the caller, or repeat the request with lock_out=allow (sluice: --allow-lock-out)';
     throw invalidIdentity([{ path: 'roles.admin', message }]);
   }
 
