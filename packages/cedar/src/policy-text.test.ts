@@ -18,6 +18,14 @@ it.each<[string, string, readonly string[]]>([
   for (const { text, offset } of policies) expect(file.slice(offset, offset + text.length)).toBe(text);
 });
 
+it.each([
+  ['a long text', 'x'.repeat(10_000_000)],
+  ['many escapes', '\\n'.repeat(5_000_000)],
+  ['both', 'x\\n'.repeat(3_000_000)],
+])('%s is one token', (_what, text) => {
+  expect(splitPolicies(`"${text}"; "${text}`)).toHaveLength(2);
+});
+
 it('takes linear time', () => {
   const file = `${'"'.repeat(500_001)}${'/'.repeat(500_000)}${'\\'.repeat(500_000)}`;
   const startedAt = process.cpuUsage();

@@ -12,7 +12,7 @@ export interface Position {
   readonly column: number;
 }
 
-const TOKEN = /"(?:[^"\\]|\\[\s\S])*"?|\/\/[^\n]*|;|[^\s"/;]+|\//g;
+const TOKEN = /"|\/\/[^\n]*|;|[^\s"/;]+|\//g;
 
 /**
  * Splits a file into its policies, each of which can then be parsed by itself. Knows nothing of the language but its texts and comments:
@@ -26,14 +26,26 @@ export function splitPolicies(file: string): PolicyText[] {
     if (start !== undefined) policies.push({ text: file.slice(start, end), offset: start });
     start = undefined;
   };
-  for (const { 0: token, index } of file.matchAll(TOKEN)) {
+  const tokens = new RegExp(TOKEN);
+  for (let match = tokens.exec(file); match; match = tokens.exec(file)) {
+    const { 0: token, index } = match;
     if (token.startsWith('//')) continue;
     start ??= index;
-    end = index + token.length;
+    if (token === '"') tokens.lastIndex = textEnd(file, index);
+    end = tokens.lastIndex;
     if (token === ';') add();
   }
   add();
   return policies;
+}
+
+/** Returns where a text ends. A pattern would need memory for each of its escapes. */
+function textEnd(file: string, start: number): number {
+  for (let at = start + 1; at < file.length; at++) {
+    if (file[at] === '"') return at + 1;
+    if (file[at] === '\\') at++;
+  }
+  return file.length;
 }
 
 /** Returns the place of a character of a file. */
